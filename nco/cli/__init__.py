@@ -1,0 +1,1 @@
+"""The ``nco`` command: one module per subcommand, imported when it is asked for."""
