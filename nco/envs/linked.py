@@ -52,12 +52,13 @@ def skip(pointer: Tensor, removed: Tensor) -> Tensor:
     Returns
     -------
     int64 [K]
-        The kept tokens whose pointer has changed. The pointers of removed tokens are left meaningless.
+        The kept tokens whose pointer has changed. Removed tokens' pointers lead to a kept one too, unless their whole
+        cycle is removed.
     """
     leads_out = removed[pointer]
     changed = (leads_out & ~removed).nonzero().squeeze(1)
     jumping = torch.cat([changed, (leads_out & removed).nonzero().squeeze(1)])
-    # Only kept tokens decide when to stop: a cycle that is removed as a whole would jump for ever.
+    # Kept tokens decide when to stop: they have the furthest to go, and a cycle removed as a whole would jump for ever.
     while removed[pointer[changed]].any():
         target = pointer[jumping]
         pointer[jumping] = torch.where(removed[target], pointer[target], target)

@@ -72,12 +72,18 @@ def test_unlink_closes_a_run_of_thousands() -> None:
     assert succ[[1200, 1300]].tolist() == pred[[1200, 1300]].tolist() == [1300, 1200]
 
 
-def test_skip_finds_the_nearest_kept_token_behind() -> None:
-    """On the predecessors, skip looks back over a removed run."""
-    _, pred = link([[0, 1, 2, 3, 4]], 5)
-    changed = linked.skip(pred, torch.tensor([False, True, True, True, False]))
-    assert changed.tolist() == [4]
-    assert int(pred[4]) == 0
+@given(st.lists(st.booleans(), min_size=1, max_size=40).filter(lambda removed: not all(removed)))
+@SETTINGS
+def test_skip_looks_back_from_every_token(removed: list[bool]) -> None:
+    """On the predecessors, skip finds the nearest kept token before each one, before removed ones too."""
+    size = len(removed)
+    _, pred = link([list(range(size))], size)
+    linked.skip(pred, torch.tensor(removed))
+    for token in range(size):
+        before = (token - 1) % size
+        while removed[before]:
+            before = (before - 1) % size
+        assert int(pred[token]) == before
 
 
 @given(cycle_sets(), st.data())
