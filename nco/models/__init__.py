@@ -1,1 +1,1 @@
-"""TODO"""
+"""Networks, their training modules and their data, one package per method."""

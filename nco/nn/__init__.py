@@ -1,1 +1,1 @@
-"""TODO"""
+"""Building blocks of the networks; they know nothing of routing."""

@@ -1,0 +1,139 @@
+"""Supervised training of the insertion network."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+
+from nco.models.l2c_insert.data import InsertionData
+from nco.models.l2c_insert.network import InsertionNetwork
+from nco.models.l2c_insert.sampling import TrainingStates
+
+DECAYS = ("cosine", "exponential", "constant")
+
+
+def target_loss(scores: Tensor, target: Tensor) -> Tensor:
+    """Return the cross-entropy of each row, ``-log sum_{p in target} softmax(scores)_p``, float [R].
+
+    Rows without a target get 0: their window does not show the label's position.
+    """
+    has_target = target.any(dim=1)
+    wanted = scores.masked_fill(~target, -torch.inf).masked_fill(~has_target[:, None], 0.0)
+    loss = scores.logsumexp(dim=1) - wanted.logsumexp(dim=1)
+    return torch.where(has_target, loss, 0.0)
+
+
+class InsertionModule(pl.LightningModule):
+    """Teacher-forced next-position cross-entropy (L2C-Insert, section 3 of the paper).
+
+    Parameters
+    ----------
+    problem, dim, ..., scaled_residuals
+        The network, see :class:`nco.models.l2c_insert.network.InsertionNetwork`.
+    learning_rate, weight_decay : float
+        AdamW's.
+    warmup : float
+        Share of the steps over which the learning rate rises linearly.
+    decay : {"cosine", "exponential", "constant"}
+        From the peak to ``final_rate`` times it over the run's steps.
+    final_rate : float
+    compile : bool
+        Whether ``torch.compile`` the network for training.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        dim: int = 128,
+        heads: int = 8,
+        head_dim: int = 16,
+        hidden: int = 512,
+        encoder_layers: int = 1,
+        decoder_layers: int = 9,
+        window_scaling: str = "isotropic",
+        geometry: bool = False,
+        cost_prior: bool = False,
+        distance_bias: bool = False,
+        scaled_residuals: bool = False,
+        learning_rate: float = 1e-4,
+        weight_decay: float = 0.01,
+        betas: tuple[float, float] = (0.9, 0.98),
+        warmup: float = 0.02,
+        decay: str = "cosine",
+        final_rate: float = 0.01,
+        compile: bool = False,
+    ):
+        super().__init__()
+        self.save_hyperparameters()
+        if decay not in DECAYS:
+            raise ValueError(f"unknown decay {decay!r}; known are {', '.join(DECAYS)}")
+        self.network = InsertionNetwork(
+            problem,
+            dim,
+            heads,
+            head_dim,
+            hidden,
+            encoder_layers,
+            decoder_layers,
+            window_scaling,
+            geometry,
+            cost_prior,
+            distance_bias,
+            scaled_residuals,
+        )
+
+    def configure_model(self) -> None:
+        """Compile the network where the option asks for it."""
+        if self.hparams["compile"]:
+            self.network.compile()
+
+    def training_step(self, batch: TrainingStates, batch_idx: int) -> Tensor:
+        """Return the mean loss of the states whose window shows the label."""
+        loss = self._mean_loss(batch)
+        self.log("train_loss", loss)
+        return loss
+
+    def validation_step(self, batch: TrainingStates, batch_idx: int, dataloader_idx: int = 0) -> None:
+        """Log loss and accuracy of hole states and of chain states; a label outside the window counts as wrong."""
+        kind = (InsertionData.HOLE, InsertionData.CHAIN)[dataloader_idx]
+        scores = self.network(batch.window)
+        hit = batch.target.gather(1, scores.argmax(dim=1, keepdim=True))
+        shown = int(batch.target.any(dim=1).sum())
+        loss = target_loss(scores, batch.target).sum() / max(shown, 1)
+        options: dict[str, Any] = {"add_dataloader_idx": False, "sync_dist": True, "on_epoch": True}
+        self.log(f"val_loss_{kind}", loss, batch_size=max(shown, 1), **options)
+        self.log(f"val_accuracy_{kind}", hit.float().mean(), batch_size=len(batch), **options)
+
+    def _mean_loss(self, batch: TrainingStates) -> Tensor:
+        loss = target_loss(self.network(batch.window), batch.target)
+        return loss.sum() / batch.target.any(dim=1).sum().clamp(min=1)
+
+    def configure_optimizers(self) -> dict[str, Any]:
+        """Return AdamW with linear warm-up and decay, counted in steps."""
+        options = self.hparams
+        optimizer = torch.optim.AdamW(
+            self.network.parameters(),
+            lr=options["learning_rate"],
+            betas=tuple(options["betas"]),
+            weight_decay=options["weight_decay"],
+        )
+        steps = max(int(self.trainer.estimated_stepping_batches), 1)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: self.rate_factor(step, steps))
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+    def rate_factor(self, step: int, steps: int) -> float:
+        """Return the learning rate of a step as a multiple of the peak."""
+        warmup = max(int(self.hparams["warmup"] * steps), 1)
+        if step < warmup:
+            return (step + 1) / warmup
+        progress = min((step - warmup) / max(steps - warmup, 1), 1.0)
+        final = self.hparams["final_rate"]
+        if self.hparams["decay"] == "cosine":
+            return final + (1 - final) * (1 + math.cos(math.pi * progress)) / 2
+        if self.hparams["decay"] == "exponential":
+            return final**progress
+        return 1.0
