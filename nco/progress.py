@@ -1,0 +1,65 @@
+"""Progress of long work: a bar on a terminal, plain lines elsewhere; always on stderr, so that stdout stays data."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+
+@contextmanager
+def track(
+    total: int, description: str, *, stream: TextIO | None = None, every: float = 10.0
+) -> Iterator[Callable[[int, int], None]]:
+    """Show how far a piece of work is while the context lasts.
+
+    Parameters
+    ----------
+    total : int
+        Steps in all, as far as known at the start.
+    description : str
+    stream : text file, optional
+        ``sys.stderr`` by default.
+    every : float
+        Seconds between two plain lines; the first and the last step have a line in any case.
+
+    Yields
+    ------
+    callable
+        To be called with (steps done, steps in all), as a solver calls its ``progress``.
+    """
+    stream = sys.stderr if stream is None else stream
+    if not stream.isatty():
+        yield _plain_lines(description, stream, every)
+        return
+    from rich import progress as rich_progress
+    from rich.console import Console
+
+    columns = (
+        rich_progress.TextColumn("{task.description}"),
+        rich_progress.BarColumn(),
+        rich_progress.MofNCompleteColumn(),
+        rich_progress.TimeElapsedColumn(),
+        rich_progress.TimeRemainingColumn(),
+    )
+    with rich_progress.Progress(*columns, console=Console(file=stream), transient=True) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda done, in_all: bar.update(task, completed=done, total=in_all)
+
+
+def _plain_lines(description: str, stream: TextIO, every: float) -> Callable[[int, int], None]:
+    """Return a callable that writes a line at the first step, every so many seconds, and at the last step."""
+    start = time.monotonic()
+    next_line = start
+
+    def report(done: int, total: int) -> None:
+        nonlocal next_line
+        now = time.monotonic()
+        if now >= next_line or done >= total:
+            stream.write(f"{description}: {done}/{total} ({now - start:.0f} s)\n")
+            stream.flush()
+            next_line = now + every
+
+    return report
