@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from nco.data.label_shards import LabelShards
 from nco.errors import InstanceFormatError
 
 # Of a labelled set, the last tenth is for validation, but never more than this many rows.
@@ -116,15 +117,20 @@ def read_labels(path: str | Path) -> LabelledSet:
     Parameters
     ----------
     path : path-like
-        A set (.npz) whose every instance has a tour, or one of the label files that store tours only
-        (``tsp100_lkh.npz``, ``cvrp100_c50_hgs.npz``, ``cvrp100_mixed_hgs.npz``), whose instances are drawn again.
+        A set (.npz) whose every instance has a tour; a finished folder of label shards; or one of the label files that
+        store tours only (``tsp100_lkh.npz``, ``cvrp100_c50_hgs.npz``, ``cvrp100_mixed_hgs.npz``), whose instances are
+        drawn again.
 
     Raises
     ------
     InstanceFormatError
         If the file is none of these, lacks a key, or an instance has no tour.
+    UsageError
+        If a folder is not finished, or the instances that it labels cannot be had any more.
     """
     path = Path(path)
+    if path.is_dir():
+        return _from_shards(LabelShards.open(path))
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
@@ -155,6 +161,23 @@ def _from_set(arrays: dict[str, NDArray], path: Path) -> LabelledSet:
         capacity = np.broadcast_to(arrays["capacity"].astype(np.int64), (len(coords),))
     cost = arrays["cost"].astype(np.float64) if "cost" in arrays else None
     return LabelledSet(coords, compact_tours(arrays["tour"], coords.shape[1]), demand, capacity, cost)
+
+
+def _from_shards(shards: LabelShards) -> LabelledSet:
+    """Join the labels of a folder to their instances, a shard of instances at a time."""
+    labels, manifest, source = shards.labels(), shards.manifest, shards.source
+    is_cvrp = manifest.problem == "cvrp"
+    coords = np.empty((manifest.count, manifest.num_nodes, 2), dtype=np.float32)
+    demand = np.empty((manifest.count, manifest.num_nodes), dtype=np.int64) if is_cvrp else None
+    capacity = np.empty(manifest.count, dtype=np.int64) if is_cvrp else None
+    for part in shards.parts():
+        for row, instance in zip(part, source.instances(part.start, part.stop), strict=True):
+            coords[row] = instance.network_coords
+            if demand is not None and instance.demand is not None:
+                demand[row] = instance.demand
+            if capacity is not None and instance.capacity is not None:
+                capacity[row] = instance.capacity
+    return LabelledSet(coords, labels.tours, demand, capacity, labels.cost)
 
 
 def _from_recipe(recipe: _ChunkRecipe, arrays: dict[str, NDArray], path: Path) -> LabelledSet:
