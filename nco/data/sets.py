@@ -64,8 +64,7 @@ def read_set_entries(path: str | Path, kind: str = "best-known") -> list[Entry]:
     arrays = _load(path)
     coords = arrays["coords"]
     rows = len(coords)
-    width = len(str(rows - 1))
-    names = arrays.get("name", [f"{path.stem}-{row:0{width}d}" for row in range(rows)])
+    names = arrays.get("name", row_names(path, rows))
     kinds = np.broadcast_to(arrays.get("kind", np.array(kind)), rows)
     capacity = np.broadcast_to(arrays["capacity"], rows) if "capacity" in arrays else None
     entries = []
@@ -88,6 +87,12 @@ def read_set_entries(path: str | Path, kind: str = "best-known") -> list[Entry]:
             instance = instance.with_reference(arrays["cost"][row], str(kinds[row]))
         entries.append(Entry(instance, routes))
     return entries
+
+
+def row_names(path: Path, rows: int) -> list[str]:
+    """Name the instances of a file after it and their rows, so that the names sort as the rows do."""
+    width = len(str(rows - 1))
+    return [f"{path.stem}-{row:0{width}d}" for row in range(rows)]
 
 
 def _whole(value: float) -> int:
