@@ -25,8 +25,6 @@ from nco.instance import Instance
 from nco.solution import giant_tour
 from nco.solvers import Progress, make_solver
 
-DEFAULT_SHARD_SIZE = 200
-
 # A shard and the numbers of its instances that have no label yet.
 Task = tuple[range, list[int]]
 
@@ -63,10 +61,10 @@ def label(
     folder: str | Path,
     *,
     seed: int,
-    shard_size: int = DEFAULT_SHARD_SIZE,
+    shard_size: int,
     time_limit: float | None = None,
-    executor: Executor | None = None,
     workers: int = 1,
+    executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> LabelShards:
     """Label all instances of a source, or what an earlier call with the same arguments has left of them.
@@ -88,10 +86,10 @@ def label(
         Instances a file. A kill costs at most the shards under way.
     time_limit : float, optional
         Seconds per instance; with one, labels depend on the machine and its load.
+    workers : int
+        Number of processes to start, or how many ``executor`` has: twice as many shards are under way.
     executor : concurrent.futures.Executor, optional
         Where to solve, a cluster's for example. By default new processes of this machine, with one thread each.
-    workers : int
-        Number of processes to start, or how many the executor has: twice as many shards are under way.
     progress : callable, optional
         Called with (instances done, instances in all) at the start and after each shard.
 

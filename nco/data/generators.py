@@ -170,6 +170,13 @@ def make_generator(name: str, problem: str, size: int, **options: Any) -> Genera
         raise UsageError(f"no generator named {name!r}; there are {', '.join(GENERATORS)}")
     if problem not in PROBLEMS:
         raise UsageError(f"no problem named {problem!r}; there are {', '.join(PROBLEMS)}")
+    try:
+        return _make(name, problem, size, options)
+    except TypeError as error:  # a number was expected, and the validation has compared something else
+        raise UsageError(f"generator {name!r}: an option has a wrong type: {error}") from error
+
+
+def _make(name: str, problem: str, size: int, options: dict[str, Any]) -> Generator:
     if name == "x":
         if problem != "cvrp":
             raise UsageError("the generator 'x' draws CVRPs only")

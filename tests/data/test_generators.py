@@ -202,6 +202,7 @@ def test_registry_builds_what_its_name_says() -> None:
         (("uniform", "tsp", 10), {"capacity": 5}, "no option 'capacity'"),
         (("uniform", "cvrp", 10), {"clusters": 5}, "no option 'clusters'"),
         (("x", "tsp", 100), {}, "CVRPs only"),
+        (("clustered", "tsp", 100), {"spread": "wide"}, "wrong type"),
         (("x", "cvrp", 100), {"capacity": 5}, "no option 'capacity'"),
     ],
 )
