@@ -7,9 +7,10 @@ of numbers up to the next keyword. Every error names the line.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -185,6 +186,14 @@ class Section:
 class KeywordFile:
     """A file split into its fields and sections.
 
+    Parameters
+    ----------
+    path : path-like
+    keywords : collection of str
+        The keywords that may occur, in upper case.
+    refused : mapping of str to str, optional
+        Keywords that are known but not supported, and what they stand for.
+
     Attributes
     ----------
     path : Path
@@ -197,10 +206,10 @@ class KeywordFile:
     Raises
     ------
     InstanceFormatError
-        If the file cannot be read, a keyword occurs twice, or numbers stand outside a section.
+        If the file cannot be read, a keyword may not occur or occurs twice, or numbers stand outside a section.
     """
 
-    def __init__(self, path: str | Path):
+    def __init__(self, path: str | Path, keywords: Collection[str], refused: Mapping[str, str] = MappingProxyType({})):
         self.path = Path(path)
         self.fields: dict[str, Field] = {}
         self.sections: dict[str, Section] = {}
@@ -219,6 +228,10 @@ class KeywordFile:
             if key == "EOF":
                 self.last_line = number
                 break
+            if key in refused:
+                raise self.fault(f"{key}: {refused[key]} is not supported", number)
+            if key not in keywords:
+                raise self.fault(f"the keyword {key!r} is unknown or not supported", number)
             if key in self.sections or (key in self.fields and key != "COMMENT"):
                 raise self.fault(f"{key} occurs twice", number)
             rows = None
@@ -260,14 +273,6 @@ class KeywordFile:
         if value < minimum:
             raise self.fault(f"{key} must be at least {minimum}, is {text}", line)
         return int(value)
-
-    def only(self, fields: Collection[str], sections: Collection[str]) -> None:
-        """Refuse every keyword besides these."""
-        places = [(key, field.line) for key, field in self.fields.items() if key not in fields]
-        places += [(key, section.line) for key, section in self.sections.items() if key not in sections]
-        if places:
-            key, line = min(places, key=lambda place: place[1])
-            raise self.fault(f"the keyword {key!r} is unknown or not supported", line)
 
 
 def _split_keyword(text: str) -> tuple[str, str]:

@@ -252,7 +252,8 @@ def read_tensor(path: str | Path) -> list[Entry]:
     try:
         coords = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a broken archive may raise nearly anything
-        raise InstanceFormatError(f"cannot be read as a tensor: {str(error).splitlines()[0]}", path) from error
+        # torch's own message advises to load the file with code and all.
+        raise InstanceFormatError("is no file of a plain tensor that torch.load could read", path) from error
     if not isinstance(coords, torch.Tensor):
         raise InstanceFormatError(f"holds a {type(coords).__name__}, not a tensor of coordinates", path)
     if coords.ndim != 3 or coords.shape[-1] != 2 or not len(coords) or not coords.is_floating_point():

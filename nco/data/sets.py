@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -104,13 +105,15 @@ def _whole(value: float) -> int:
 def _load(path: Path) -> dict[str, NDArray]:
     """Load the arrays of a set and check their shapes and kinds against one another."""
     try:
+        with path.open("rb") as stream:
+            # numpy would take any other file for a pickle and advise to load it as one.
+            if not zipfile.is_zipfile(stream):
+                raise InstanceFormatError("this is not an .npz file", path)
         with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise InstanceFormatError("is a single array, not an .npz file", path)
             arrays = {key: file[key] for key in file.files}
     except InstanceFormatError:
         raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise InstanceFormatError(f"cannot be read as .npz: {error}", path) from error
     if "coords" not in arrays:
         raise InstanceFormatError(f"has no coords, only {', '.join(arrays) or 'nothing'}", path)

@@ -55,8 +55,7 @@ def read_tour(path: str | Path, instance: Instance) -> Routes:
     """
     _require(instance, "tsp", ".tour")
     assert instance.node_ids is not None
-    file = KeywordFile(path)
-    file.only({"NAME", "COMMENT", "TYPE", "DIMENSION"}, {"TOUR_SECTION"})
+    file = KeywordFile(path, ("NAME", "COMMENT", "TYPE", "DIMENSION", "TOUR_SECTION"))
     if "TYPE" in file.fields:
         kind, line = file.word("TYPE")
         if kind != "TOUR":
@@ -239,6 +238,6 @@ def _serve_all(
             routes.append(route)
     if len(served_on) < len(customers):
         missing = next(number for number in range(1, len(customers) + 1) if number not in served_on)
-        reason = f"customer {missing} is not served, and {len(customers) - len(served_on)} are not in all"
+        reason = f"customer {missing} is not served; {len(customers) - len(served_on)} of {len(customers)} are missing"
         raise InstanceFormatError(reason, path, last)
     return routes

@@ -13,7 +13,7 @@ from nco.errors import UsageError
 from nco.geometry import DENSE_LIMIT
 from nco.instance import Instance
 
-# EDGE_WEIGHT_TYPE -> metric. EXACT_2D is the name that LKH-3 and CVRPLIB tools use for unrounded distances.
+# EDGE_WEIGHT_TYPE -> metric. EXACT_2D, a name of LKH-3, stands for distances that are not rounded at all.
 _METRICS = {
     "EUC_2D": "EUC_2D",
     "CEIL_2D": "CEIL_2D",
@@ -38,18 +38,28 @@ _MATRIX_FORMATS = {
     "LOWER_DIAG_COL": "UPPER_DIAG_ROW",
 }
 
-_FIELDS = {"NAME", "COMMENT", "TYPE", "DIMENSION", "EDGE_WEIGHT_TYPE", "EDGE_WEIGHT_FORMAT", "NODE_COORD_TYPE"}
-_FIELDS |= {"DISPLAY_DATA_TYPE"}
-_SECTIONS = {"NODE_COORD_SECTION", "DISPLAY_DATA_SECTION", "EDGE_WEIGHT_SECTION", "FIXED_EDGES_SECTION"}
-_CVRP_FIELDS = {"CAPACITY"}
-_CVRP_SECTIONS = {"DEMAND_SECTION", "DEPOT_SECTION"}
+_KEYWORDS = {
+    "NAME",
+    "COMMENT",
+    "TYPE",
+    "DIMENSION",
+    "EDGE_WEIGHT_TYPE",
+    "EDGE_WEIGHT_FORMAT",
+    "NODE_COORD_TYPE",
+    "DISPLAY_DATA_TYPE",
+    "NODE_COORD_SECTION",
+    "DISPLAY_DATA_SECTION",
+    "EDGE_WEIGHT_SECTION",
+    "FIXED_EDGES_SECTION",
+}
+_CVRP_KEYWORDS = {"CAPACITY", "DEMAND_SECTION", "DEPOT_SECTION"}
 # Constraints that change the problem: a solution that ignored them would be wrong, so they are named and refused.
 _CONSTRAINTS = {
     "DISTANCE": "a limit on the length of routes",
     "SERVICE_TIME": "a service time",
     "VEHICLES": "a limit on the fleet",
-    "TIME_WINDOW_SECTION": "time windows",
-    "BACKHAUL_SECTION": "backhauls",
+    "TIME_WINDOW_SECTION": "a time window",
+    "BACKHAUL_SECTION": "a backhaul",
     "PICKUP_AND_DELIVERY_SECTION": "pickup and delivery",
 }
 
@@ -76,7 +86,7 @@ def read_instance(path: str | Path, *, rounding: str | None = None) -> Instance:
     UsageError
         If there is no such rounding.
     """
-    file = KeywordFile(path)
+    file = KeywordFile(path, _KEYWORDS | _CVRP_KEYWORDS, _CONSTRAINTS)
     problem = _read_problem(file)
     dimension = file.whole_number("DIMENSION", minimum=2)
     metric = _read_metric(file)
@@ -130,18 +140,15 @@ def with_rounding(instance: Instance, rounding: str | None) -> Instance:
 
 
 def _read_problem(file: KeywordFile) -> str:
-    """Return the problem of a file and refuse all keywords that do not belong to it."""
+    """Return the problem of a file and refuse what does not belong to it."""
     kind, line = file.word("TYPE")
     if kind not in ("TSP", "CVRP"):
         raise file.fault(f"TYPE {kind!r} is not supported, only TSP and CVRP are", line)
-    for key, what in _CONSTRAINTS.items():
-        place = file.fields.get(key) or file.sections.get(key)
-        if place is not None:
-            raise file.fault(f"{key}: {what} is not supported", place.line)
     if kind == "TSP":
-        file.only(_FIELDS, _SECTIONS)
-    else:
-        file.only(_FIELDS | _CVRP_FIELDS, _SECTIONS | _CVRP_SECTIONS)
+        for key in sorted(_CVRP_KEYWORDS):
+            place = file.fields.get(key) or file.sections.get(key)
+            if place is not None:
+                raise file.fault(f"{key} does not belong to a TSP", place.line)
     fixed = file.sections.get("FIXED_EDGES_SECTION")
     if fixed is not None and len(fixed.listing()):
         raise fixed.fault("fixed edges are not supported", fixed.line_of(0))
@@ -274,10 +281,10 @@ def _read_depot(file: KeywordFile, ids: NDArray[np.int64]) -> int:
 
 def _check_demand(demands: _NodeTable, ids: NDArray[np.int64], depot: int, capacity: int) -> NDArray[np.int64]:
     """Return whole demands in the order of ascending ids, each of which the capacity can hold."""
-    foreign = np.flatnonzero(demands.ids != ids)
-    if len(foreign):
-        position = int(foreign[0])
-        reason = f"the ids differ from those of the coordinates, first at {demands.ids[position]}"
+    foreign = ~np.isin(demands.ids, ids)
+    if foreign.any():
+        position = int(np.argmax(foreign))
+        reason = f"node {demands.ids[position]} is not among those with coordinates"
         raise demands.section.fault(reason, demands.line_of(position))
     demand = demands.section.integers(demands.table, 1, 2)[demands.order]
     for wrong, rule in (
