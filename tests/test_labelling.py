@@ -210,15 +210,25 @@ def test_corrupt_shard_is_named(solver, threads, tmp_path: Path) -> None:
     assert solver.solved == []
 
 
-def test_flipped_byte_is_noticed(solver, threads, tmp_path: Path) -> None:
-    """A shard with a changed byte in its tours fails its checksum."""
+def test_flipped_bits_never_pass_for_labels(solver, threads, tmp_path: Path) -> None:
+    """Whichever byte of a shard is damaged, reading it fails with its name or still gives the right labels."""
     shards = run(TSP, tmp_path, threads)
-    path = shards.path(shards.parts()[0])
-    data = bytearray(path.read_bytes())
-    data[80] ^= 0xFF
-    path.write_bytes(data)
-    with pytest.raises(InstanceFormatError, match="corrupt"):
-        run(TSP, tmp_path, threads)
+    part = shards.parts()[1]
+    whole, sound = shards.path(part).read_bytes(), shards.read(part)
+    assert sound is not None
+    refused = 0
+    for position in range(0, len(whole), 23):
+        shards.path(part).write_bytes(whole[:position] + bytes([whole[position] ^ 0x55]) + whole[position + 1 :])
+        try:
+            found = shards.read(part)
+        except InstanceFormatError as error:
+            assert shards.path(part).name in str(error)  # noqa: PT017 -- either outcome is right, see below
+            refused += 1
+        else:
+            assert found is not None
+            np.testing.assert_array_equal(found.tours, sound.tours)
+            np.testing.assert_array_equal(found.cost, sound.cost)
+    assert refused > len(whole) // 23 // 2
 
 
 def test_foreign_shard_is_named(solver, threads, tmp_path: Path) -> None:

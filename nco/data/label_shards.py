@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -162,7 +161,7 @@ class LabelShards:
             with np.load(path, allow_pickle=False) as file:
                 tours, cost = file["tours"], file["cost"]
                 identity = (str(file["manifest"]), int(file["start"]), int(file["stop"]))
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        except Exception as error:  # a broken archive makes numpy, zipfile and zlib raise all kinds of errors
             raise InstanceFormatError(f"is a corrupt shard ({error}); remove it to label it again", path) from error
         if identity != (self.manifest.to_json(), part.start, part.stop) or not len(tours) == len(cost) == len(part):
             raise InstanceFormatError("is a shard of other labels; move it away", path)
@@ -192,7 +191,7 @@ class LabelShards:
             "stop": np.int64(part.stop),
             "manifest": np.str_(self.manifest.to_json()),
         }
-        _write(self.path(part), lambda file: np.savez_compressed(file, allow_pickle=False, **arrays))  # type: ignore[arg-type]
+        _write(self.path(part), lambda file: np.savez(file, allow_pickle=False, **arrays))  # type: ignore[arg-type]
 
     def labels(self) -> Shard:
         """Return the labels of all instances, in order.
@@ -239,10 +238,13 @@ def join_shards(folder: str | Path, path: str | Path) -> None:
 
 def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write a file so that it is either there and whole, or not there."""
-    # The name is fixed: what a killed run leaves is overwritten when its successor comes to the same file.
-    unfinished = path.with_name(path.name + ".tmp")
-    with unfinished.open("wb") as file:
-        write(file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(unfinished, path)
+    # A killed run may leave such a file behind: nothing reads it. The process id keeps two runs apart.
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with unfinished.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
