@@ -24,7 +24,7 @@ class CVRPState(State):
     Attributes
     ----------
     route : int64 [B, T]
-        The depot token of the token's route; a token on no route names itself.
+        The depot token of the token's route. Without meaning for customers on no route.
     load : int64 [B, T]
         At depot tokens the demand on their route, 0 elsewhere.
     active : int64 [B]
@@ -177,11 +177,9 @@ class CVRPEnv(Env[CVRPState]):
         after = super().remove(state, nodes)
         gone = state.visited & ~after.visited
         load = state.load.scatter_add(1, state.route[:, :num_nodes], -state.demand * gone)
-        tokens = torch.arange(state.succ.shape[1], device=state.succ.device)
-        route = torch.where(pad(gone, (0, len(tokens) - num_nodes)), tokens, state.route)
         emptied = at(after.succ, state.active) == state.active
         active = torch.where(emptied, first_free(after), state.active)
-        return replace(after, route=route, load=load, active=active)
+        return replace(after, load=load, active=active)
 
     def tours(self, state: CVRPState) -> Tensor:
         """Return giant tours, int64 [B, 2N - 1]: routes in the order of their depot tokens, zeros at the end."""

@@ -152,7 +152,7 @@ def assert_same(state: CVRPState, rows: list[PlainRoutes]) -> None:
         table = torch.stack([positions.left[b], positions.right[b], positions.residual[b]], dim=1)
         valid = positions.valid[b].nonzero().flatten().tolist()
         assert {token: tuple(table[token].tolist()) for token in valid} == row.positions()
-    for node in range(state.batch.num_nodes):
+    for node in range(-1, state.batch.num_nodes):
         mask = ENV.insert_mask(state, torch.full((len(rows),), node))
         assert [m.nonzero().flatten().tolist() for m in mask] == [row.insertable(node) for row in rows]
 

@@ -87,10 +87,10 @@ def assert_same(state: State, rows: list[PlainTour]) -> None:
         assert int(state.last[b]) == row.tour[-1]
         edges = zip(positions.left[b].tolist(), positions.right[b].tolist(), positions.valid[b].tolist(), strict=True)
         assert {(left, right) for left, right, valid in edges if valid} == set(pairwise([*row.tour, row.tour[0]]))
-    for node in range(state.batch.num_nodes):
+    for node in range(-1, state.batch.num_nodes):
         mask = ENV.insert_mask(state, torch.full((len(rows),), node))
         for b, row in enumerate(rows):
-            expected = [] if node in row.tour else sorted(row.tour)
+            expected = sorted(row.tour) if node in row.unvisited() else []
             assert positions.left[b][mask[b]].tolist() == expected
 
 
