@@ -128,7 +128,7 @@ def write_folder(entries: Sequence[Entry], folder: Path) -> None:
     """
     names = [entry.instance.name for entry in entries]
     for name, count in Counter(names).items():
-        if count > 1 or not name or name != Path(name).name:
+        if count > 1 or not name or name.startswith(".") or name != Path(name).name:
             reason = f"{count} instances have this name" if count > 1 else "it is no file name"
             raise UsageError(f"instance {name!r} cannot be written into a folder: {reason}")
     folder.mkdir(parents=True, exist_ok=True)

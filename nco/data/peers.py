@@ -203,16 +203,20 @@ def read_pickle(path: str | Path) -> list[Entry]:
 class _PlainUnpickler(pickle.Unpickler):
     """Builds plain values and numpy arrays, and no object of any other class."""
 
+    # numpy moved its internals once, and the former names live on in files. Pickles before protocol 3 hold bytes as
+    # encoded text.
     _ALLOWED = frozenset(
-        (module, name)
-        for core in ("numpy.core", "numpy._core")
-        for module, name in (
-            (f"{core}.multiarray", "_reconstruct"),
-            (f"{core}.multiarray", "scalar"),
-            (f"{core}.numeric", "_frombuffer"),
+        [
             ("numpy", "ndarray"),
             ("numpy", "dtype"),
-        )
+            ("numpy.core.multiarray", "_reconstruct"),
+            ("numpy._core.multiarray", "_reconstruct"),
+            ("numpy.core.multiarray", "scalar"),
+            ("numpy._core.multiarray", "scalar"),
+            ("numpy.core.numeric", "_frombuffer"),
+            ("numpy._core.numeric", "_frombuffer"),
+            ("_codecs", "encode"),
+        ]
     )
 
     def find_class(self, module: str, name: str) -> Any:
