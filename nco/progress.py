@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+# Called with (steps done, steps in all).
+Progress = Callable[[int, int], None]
+
 
 @contextmanager
-def track(
-    total: int, description: str, *, stream: TextIO | None = None, every: float = 10.0
-) -> Iterator[Callable[[int, int], None]]:
+def track(total: int, description: str, *, stream: TextIO | None = None, every: float = 10.0) -> Iterator[Progress]:
     """Show how far a piece of work is while the context lasts.
 
     Parameters
@@ -28,7 +29,7 @@ def track(
     Yields
     ------
     callable
-        To be called with (steps done, steps in all), as a solver calls its ``progress``.
+        What a solver takes as its ``progress``.
     """
     stream = sys.stderr if stream is None else stream
     if not stream.isatty():
@@ -49,7 +50,12 @@ def track(
         yield lambda done, in_all: bar.update(task, completed=done, total=in_all)
 
 
-def _plain_lines(description: str, stream: TextIO, every: float) -> Callable[[int, int], None]:
+def part(progress: Progress, start: int, count: int, total: int) -> Progress:
+    """Return what a part of the work calls: its beginning and end are the steps ``start`` and ``start + count``."""
+    return lambda done, in_all: progress(start + count * done // max(in_all, 1), total)
+
+
+def _plain_lines(description: str, stream: TextIO, every: float) -> Progress:
     """Return a callable that writes a line at the first step, every so many seconds, and at the last step."""
     start = time.monotonic()
     next_line = start
