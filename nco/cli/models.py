@@ -20,46 +20,48 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out the command and return its exit code."""
-    from nco import shelf
     from nco.eval.records import to_json
     from nco.eval.tables import Table
+    from nco.models.weights import released_models
 
-    folders = [weights.parent for weights in sorted(shelf("models").glob("*/weights.safetensors"))]
-    models = [describe(folder) for folder in folders]
+    models = [describe(folder) for folder in released_models()]
     if args.json:
         for model in models:
             print(to_json(model))
         return 0
-    table = Table(("name", "problem", "about", "parameters"), left=3)
+    table = Table(("name", "model", "problem", "about", "parameters"), left=4)
     for model in models:
-        table.rows.append((model["name"], model["problem"], model["about"], f"{model['parameters']:,}"))
+        table.rows.append((*(model[key] for key in table.columns[:4]), f"{model['parameters']:,}"))
     table.show()
     return 0
 
 
 def describe(folder: Path) -> dict[str, Any]:
-    """Return name, problem, number of parameters and the first line of the card of a model.
-
-    Only the head of the weights file is read.
+    """Return name, model, problem, number of parameters and the first line of the card of released weights.
 
     Raises
     ------
     CheckpointError
-        If the configuration is missing or states no problem, or the weights are no safetensors file.
+        If the configuration or the weights are broken.
     """
-    import yaml
     from safetensors import SafetensorError, safe_open
 
     from nco.errors import CheckpointError
+    from nco.models.weights import CARD, WEIGHTS, read_config
 
-    config = folder / "config.yaml"
+    config = read_config(folder)
     try:
-        problem = yaml.safe_load(config.read_text(encoding="utf-8"))["problem"]
-        with safe_open(folder / "weights.safetensors", framework="numpy") as weights:
+        # Shapes stand in the head of the file; the tensors themselves are not read.
+        with safe_open(folder / WEIGHTS, framework="numpy") as weights:
             parameters = sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
-    except (OSError, yaml.YAMLError, KeyError, TypeError, SafetensorError) as error:
-        raise CheckpointError(f"{folder}: is no model of nco: {type(error).__name__}: {error}") from error
-    card = folder / "CARD.md"
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{folder / WEIGHTS}: {error}") from error
+    card = folder / CARD
     lines = card.read_text(encoding="utf-8").splitlines() if card.is_file() else []
-    about = next((line.strip("# ") for line in lines if line.strip("# ")), "no card")
-    return {"name": folder.name, "problem": str(problem), "about": about, "parameters": parameters}
+    return {
+        "name": folder.name,
+        "model": str(config["model"]),
+        "problem": str(config["problem"]),
+        "about": next((line.strip("# ") for line in lines if line.strip("# ")), "no card"),
+        "parameters": parameters,
+    }

@@ -151,7 +151,7 @@ def instance_table(records: Sequence[Record]) -> Table:
             (
                 record["name"],
                 record["solver"],
-                record["failure"] or "solved",
+                " ".join(record["failure"].split()) if record["failure"] else "solved",
                 str(record["num_nodes"]),
                 format_cost(record["cost"]),
                 reference,
