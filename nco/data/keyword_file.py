@@ -20,8 +20,6 @@ from nco.errors import InstanceFormatError
 
 # Rows that are turned into numbers together: bounds the memory for their tokens, whatever the file's size.
 _ROWS_AT_ONCE = 4096
-# Above this, float64 no longer holds every whole number.
-_LARGEST_WHOLE = 2**53
 
 
 def read_lines(path: str | Path) -> list[str]:
@@ -53,6 +51,11 @@ def parse_number(token: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) and "_" not in token else None
+
+
+def is_whole(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell which finite numbers are whole, and small enough for float64 to hold every whole number up to them."""
+    return (values == np.floor(values)) & (np.abs(values) <= 2**53)
 
 
 def format_number(value: float) -> str:
@@ -157,9 +160,9 @@ class Section:
             At the first of them that is not whole.
         """
         values = numbers.ravel()[first::step]
-        wrong = (values != np.floor(values)) | (np.abs(values) > _LARGEST_WHOLE)
-        if wrong.any():
-            row = int(np.argmax(wrong))
+        whole = is_whole(values)
+        if not whole.all():
+            row = int(np.argmin(whole))
             token = format_number(values[row])
             raise self.fault(f"{token} is not a whole number", self.line_of(first + step * row))
         return values.astype(np.int64)
@@ -268,7 +271,7 @@ class KeywordFile:
         """Return the value of a field that must be there and hold a whole number; "100.0" and "1e2" are."""
         text, line = self.field(key)
         value = parse_number(text)
-        if value is None or value != math.floor(value) or abs(value) > _LARGEST_WHOLE:
+        if value is None or not is_whole(np.array(value)):
             raise self.fault(f"{key} must be a whole number, not {text!r}", line)
         if value < minimum:
             raise self.fault(f"{key} must be at least {minimum}, is {text}", line)

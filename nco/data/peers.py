@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nco.data.keyword_file import parse_number, read_lines
+from nco.data.keyword_file import is_whole, parse_number, read_lines
 from nco.data.sets import Entry, row_names
 from nco.data.tsplib import ROUNDINGS, with_rounding
 from nco.errors import InstanceFormatError, NcoError
-from nco.instance import Instance, Reference
+from nco.instance import Instance
 from nco.solution import Solution
 
 
@@ -103,22 +103,21 @@ def _random_cvrp(tokens: list[str], name: str) -> Entry:
         starts = np.flatnonzero(from_depot)
         return _with_length(instance, [route for route in np.split(nodes, starts) if len(route)])
     if "cost" in parts:
-        instance = instance.with_reference(_one(parts["cost"], "cost"), "best-known")
+        instance = _with_cost(instance, parts["cost"])
     return Entry(instance)
 
 
 def _library_tsp(tokens: list[str]) -> Instance:
     if len(tokens) < 2:
         raise InstanceFormatError("the list holds no name and optimum")
-    optimum = _one(tokens[1:2], "the optimum")
-    coords = _points(tokens[2:], "the coordinates")
-    return Instance(tokens[0], "tsp", coords, ROUNDINGS["nint"], reference=Reference(optimum, "best-known"))
+    instance = Instance(tokens[0], "tsp", _points(tokens[2:], "the coordinates"), ROUNDINGS["nint"])
+    return _with_cost(instance, tokens[1:2])
 
 
 def _library_cvrp(tokens: list[str]) -> Instance:
     parts = _parts(tokens, ("name", "depot", "customer", "demand", "capacity"), ("cost", "end"))
     instance = _cvrp(" ".join(parts["name"]), parts, ROUNDINGS["nint"])
-    return instance.with_reference(_one(parts["cost"], "cost"), "best-known") if "cost" in parts else instance
+    return _with_cost(instance, parts["cost"]) if "cost" in parts else instance
 
 
 def _cvrp(name: str, parts: dict[str, list[str]], metric: str) -> Instance:
@@ -127,14 +126,19 @@ def _cvrp(name: str, parts: dict[str, list[str]], metric: str) -> Instance:
     demand = _integers(parts["demand"], "the demands")
     if len(demand) == len(coords) - 1:
         demand = np.concatenate([[0], demand])
-    (capacity,) = _integers([str(_one(parts["capacity"], "the capacity"))], "the capacity")
-    return Instance(name, "cvrp", coords, metric, demand=demand, capacity=int(capacity))
+    capacity = int(_one(_integers(parts["capacity"], "the capacity"), "the capacity"))
+    return Instance(name, "cvrp", coords, metric, demand=demand, capacity=capacity)
 
 
 def _with_length(instance: Instance, routes: Sequence[NDArray[np.int64]]) -> Entry:
     """Judge routes and make their length the reference."""
     solution = Solution.judged(instance, routes)
     return Entry(instance.with_reference(solution.cost, "best-known"), solution.routes)
+
+
+def _with_cost(instance: Instance, tokens: Sequence[str]) -> Instance:
+    """Make a stored cost the reference."""
+    return instance.with_reference(_one(_numbers(tokens, "the cost"), "the cost"), "best-known")
 
 
 def _parts(tokens: list[str], needed: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, list[str]]:
@@ -157,8 +161,9 @@ def _numbers(tokens: Sequence[str], what: str) -> NDArray[np.float64]:
 
 def _integers(tokens: Sequence[str], what: str) -> NDArray[np.int64]:
     values = _numbers(tokens, what)
-    if (values != np.floor(values)).any():
-        raise InstanceFormatError(f"{what}: {tokens[int(np.argmax(values != np.floor(values)))]} is not a whole number")
+    whole = is_whole(values)
+    if not whole.all():
+        raise InstanceFormatError(f"{what}: {tokens[int(np.argmin(whole))]} is not a whole number")
     return values.astype(np.int64)
 
 
@@ -168,10 +173,10 @@ def _points(tokens: Sequence[str], what: str) -> NDArray[np.float64]:
     return _numbers(tokens, what).reshape(-1, 2)
 
 
-def _one(tokens: Sequence[str], what: str) -> float:
-    if len(tokens) != 1:
-        raise InstanceFormatError(f"{what}: one number is needed, not {len(tokens)}")
-    return float(_numbers(tokens, what)[0])
+def _one(values: NDArray[Any], what: str) -> float:
+    if len(values) != 1:
+        raise InstanceFormatError(f"{what}: one number is needed, not {len(values)}")
+    return values[0]
 
 
 def read_pickle(path: str | Path) -> list[Entry]:
@@ -188,7 +193,8 @@ def read_pickle(path: str | Path) -> list[Entry]:
     try:
         rows = _PlainUnpickler(io.BytesIO(path.read_bytes())).load()
     except Exception as error:  # a broken pickle may raise nearly anything
-        raise InstanceFormatError(f"cannot be read as a pickle of plain values: {error}", path) from error
+        reason = " ".join(str(error).split())
+        raise InstanceFormatError(f"cannot be read as a pickle of plain values: {reason}", path) from error
     if not isinstance(rows, list | tuple | np.ndarray) or not len(rows):
         raise InstanceFormatError("the pickle holds no list of instances", path)
     entries = []

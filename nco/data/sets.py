@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nco.data.keyword_file import is_whole
 from nco.errors import InfeasibleInstance, InfeasibleSolution, InstanceFormatError, UsageError
 from nco.instance import Instance
 from nco.solution import Routes, check_routes, giant_tour, routes_cost, split_giant_tour
@@ -76,7 +76,7 @@ def read_set_entries(path: str | Path, kind: str = "best-known") -> list[Entry]:
                 problem="tsp" if capacity is None else "cvrp",
                 coords=coords[row],
                 demand=None if capacity is None else arrays["demand"][row],
-                capacity=None if capacity is None else _whole(capacity[row]),
+                capacity=None if capacity is None else int(capacity[row]),
             )
             routes = None
             if "tour" in arrays and not (arrays["tour"][row] == -1).all():
@@ -96,12 +96,6 @@ def row_names(path: Path, rows: int) -> list[str]:
     return [f"{path.stem}-{row:0{width}d}" for row in range(rows)]
 
 
-def _whole(value: float) -> int:
-    if not float(value).is_integer():
-        raise InfeasibleInstance(f"the capacity {value} is not a whole number")
-    return int(value)
-
-
 def _load(path: Path) -> dict[str, NDArray]:
     """Load the arrays of a set and check their shapes and kinds against one another."""
     try:
@@ -109,12 +103,13 @@ def _load(path: Path) -> dict[str, NDArray]:
             # numpy would take any other file for a pickle and advise to load it as one.
             if not zipfile.is_zipfile(stream):
                 raise InstanceFormatError("this is not an .npz file", path)
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as file:
+                arrays = {key: file[key] for key in file.files}
     except InstanceFormatError:
         raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise InstanceFormatError(f"cannot be read as .npz: {error}", path) from error
+    except Exception as error:  # a broken archive may raise nearly anything
+        raise InstanceFormatError(f"cannot be read as .npz: {' '.join(str(error).split())}", path) from error
     if "coords" not in arrays:
         raise InstanceFormatError(f"has no coords, only {', '.join(arrays) or 'nothing'}", path)
     if ("demand" in arrays) != ("capacity" in arrays):
@@ -138,8 +133,9 @@ def _load(path: Path) -> dict[str, NDArray]:
         if array.shape not in shapes or array.dtype.kind not in kinds:
             what = f"{key} of the shape {list(array.shape)} and type {array.dtype}"
             raise InstanceFormatError(f"{what} does not fit {rows} instances of {nodes} nodes", path)
-    if "demand" in arrays and not np.isfinite(arrays["demand"]).all():
-        raise InstanceFormatError("a demand is not finite", path)
+    for key in ("demand", "capacity"):
+        if key in arrays and not is_whole(arrays[key]).all():
+            raise InstanceFormatError(f"{key} must hold whole numbers", path)
     return arrays
 
 

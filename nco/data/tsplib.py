@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -161,11 +162,9 @@ def _read_metric(file: KeywordFile) -> str:
     if kind not in _METRICS:
         raise file.fault(f"EDGE_WEIGHT_TYPE {kind!r} is not supported, only {', '.join(_METRICS)} are", line)
     if "NODE_COORD_TYPE" in file.fields:
-        dimensions, line = file.word("NODE_COORD_TYPE")
-        if dimensions not in ("TWOD_COORDS", "NO_COORDS"):
-            raise file.fault(
-                f"NODE_COORD_TYPE {dimensions!r} is not supported, only coordinates in the plane are", line
-            )
+        space, line = file.word("NODE_COORD_TYPE")
+        if space not in ("TWOD_COORDS", "NO_COORDS"):
+            raise file.fault(f"NODE_COORD_TYPE {space!r} is not supported, only coordinates in the plane are", line)
     if kind != "EXPLICIT":
         given = file.sections.get("EDGE_WEIGHT_SECTION")
         if given is not None:
@@ -240,29 +239,39 @@ def _read_weights(file: KeywordFile, dimension: int) -> NDArray[np.float64]:
     layout = _MATRIX_FORMATS[layout]
     section = file.section("EDGE_WEIGHT_SECTION")
     numbers = section.numbers()
-    diagonal = layout in ("LOWER_DIAG_ROW", "UPPER_DIAG_ROW")
-    expected = dimension**2 if layout == "FULL_MATRIX" else dimension * (dimension - 1) // 2 + diagonal * dimension
+    triangle = dimension * (dimension - 1) // 2 + dimension * ("DIAG" in layout)
+    expected = dimension**2 if layout == "FULL_MATRIX" else triangle
     if len(numbers) != expected:
         line = section.line_of(expected) if len(numbers) > expected else section.end
         raise section.fault(f"{len(numbers)} weights, but {layout} of {dimension} nodes needs {expected}", line)
-    if layout == "FULL_MATRIX":
-        weights = numbers.reshape(dimension, dimension)
-        unequal = weights != weights.T
-        if unequal.any():
-            # The first entry below the diagonal that differs from its mirror image.
-            i, j = np.argwhere(np.tril(unequal))[0]
-            raise section.fault(
-                f"the matrix is asymmetric at row {i + 1}, column {j + 1}; asymmetric problems are not supported",
-                section.line_of(int(i * dimension + j)),
-            )
-    else:
-        weights = np.zeros((dimension, dimension))
-        triangle = np.tril_indices if layout.startswith("LOWER") else np.triu_indices
-        offset = 0 if diagonal else (-1 if layout.startswith("LOWER") else 1)
-        rows, columns = triangle(dimension, offset)
-        weights[rows, columns] = numbers
-        weights[columns, rows] = numbers
+    weights = _full_matrix(section, numbers) if layout == "FULL_MATRIX" else _triangle(layout, numbers, dimension)
     np.fill_diagonal(weights, 0.0)
+    return weights
+
+
+def _full_matrix(section: Section, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Shape a full matrix, which must be symmetric."""
+    dimension = math.isqrt(len(numbers))
+    weights = numbers.reshape(dimension, dimension)
+    unequal = np.tril(weights != weights.T)
+    if unequal.any():
+        index = int(np.argmax(unequal))
+        row, column = divmod(index, dimension)
+        reason = f"asymmetric at row {row + 1}, column {column + 1}; asymmetric problems are not supported"
+        raise section.fault(reason, section.line_of(index))
+    return weights
+
+
+def _triangle(layout: str, numbers: NDArray[np.float64], dimension: int) -> NDArray[np.float64]:
+    """Fill a symmetric matrix from one triangle, with or without the diagonal."""
+    diagonal = "DIAG" in layout
+    if layout.startswith("LOWER"):
+        rows, columns = np.tril_indices(dimension, 0 if diagonal else -1)
+    else:
+        rows, columns = np.triu_indices(dimension, 0 if diagonal else 1)
+    weights = np.zeros((dimension, dimension))
+    weights[rows, columns] = numbers
+    weights[columns, rows] = numbers
     return weights
 
 
@@ -327,9 +336,7 @@ def write_instance(instance: Instance, path: str | Path) -> None:
         if instance.coords is not None:
             lines.append("DISPLAY_DATA_TYPE : TWOD_DISPLAY")
         elif instance.problem == "tsp" and not np.array_equal(ids, np.arange(1, instance.num_nodes + 1)):
-            raise UsageError(
-                f"instance {instance.name!r}: a TSPLIB matrix without coordinates has no place for node ids"
-            )
+            raise UsageError(f"instance {instance.name!r}: a matrix without coordinates has no place for its node ids")
     if instance.problem == "cvrp":
         lines.append(f"CAPACITY : {instance.capacity}")
     if instance.weights is not None:
@@ -341,8 +348,6 @@ def write_instance(instance: Instance, path: str | Path) -> None:
         lines += [f"{node} {format_number(x)} {format_number(y)}" for node, (x, y) in places]
     if instance.demand is not None:
         lines.append("DEMAND_SECTION")
-        lines += [
-            f"{node} {demand}" for node, demand in zip(ids.tolist(), instance.demand[order].tolist(), strict=True)
-        ]
+        lines += [f"{node} {demand}" for node, demand in zip(ids, instance.demand[order], strict=True)]
         lines += ["DEPOT_SECTION", str(instance.node_ids[0]), "-1"]
     Path(path).write_text("\n".join([*lines, "EOF", ""]), encoding="utf-8")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from nco.data import read_any, read_routes
 from nco.errors import InstanceFormatError
@@ -70,7 +73,7 @@ EXPECTED: dict[str, tuple[int | None, str]] = {
     "lehd_number_text.txt": (2, "the coordinates: 'zero' is not a finite number"),
     "lehd_overloaded.txt": (2, "route 0 carries 15, above the capacity 10"),
     "lehd_tour_incomplete.txt": (2, "node 1 is visited 0 times"),
-    "matrix_asymmetric.tsp": (10, "the matrix is asymmetric at row 4, column 2"),
+    "matrix_asymmetric.tsp": (10, "asymmetric at row 4, column 2"),
     "matrix_format_missing.tsp": (9, "EDGE_WEIGHT_FORMAT is missing"),
     "matrix_format_unknown.tsp": (5, "EDGE_WEIGHT_FORMAT 'FUNCTION' is not supported for explicit weights"),
     "matrix_missing.tsp": (6, "EDGE_WEIGHT_SECTION is missing"),
@@ -150,3 +153,30 @@ def test_bad_pickle_runs_nothing(tmp_path: Path) -> None:
     with pytest.raises(InstanceFormatError, match=r"asks for (os|posix)\.mkdir"):
         read_any(path)
     assert not victim.exists()
+
+
+GOOD = {
+    ".tsp": "TYPE : TSP\nDIMENSION : 3\nEDGE_WEIGHT_TYPE : GEO\nNODE_COORD_SECTION\n1 0 0\n2 3 0\n3 3 4\nEOF\n",
+    ".vrp": "TYPE : CVRP\nDIMENSION : 3\nEDGE_WEIGHT_TYPE : EXPLICIT\nEDGE_WEIGHT_FORMAT : LOWER_ROW\nCAPACITY : 9\n"
+    "EDGE_WEIGHT_SECTION\n3 5\n4\nDEMAND_SECTION\n1 0\n2 4\n3 5\nDEPOT_SECTION\n1\n-1\nEOF\n",
+    ".tour": "TYPE : TOUR\nDIMENSION : 4\nTOUR_SECTION\n1 3\n4 2\n-1\nEOF\n",
+    ".sol": "27.5\n2\n0 1 1 12 9 4 0 1 2 0\n0 1 2 10 6 3 0 3 0\n",
+    ".txt": "depot,0,0,customer,3,0,3,4,capacity,9,demand,0,4,5,cost,12,node_flag,1,2,1,0\n",
+    ".pkl": "(lp0\n((lp1\nF0.5\naF0.5\na(lp2\n(lp3\nF0.1\naF0.2\naa(lp4\nI3\naF50.0\ntp5\na.",
+}
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(data=st.data(), suffix=st.sampled_from(sorted(GOOD)))
+def test_damaged_file_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, data, suffix: str) -> None:
+    """However a file is damaged, it is read or refused with InstanceFormatError, and nothing else happens."""
+    text = GOOD[suffix]
+    start = data.draw(st.integers(0, len(text)))
+    stop = data.draw(st.integers(start, min(len(text), start + 20)))
+    insert = data.draw(
+        st.sampled_from(["", "nan", "-1", "1e400", "9" * 30, "1.5", "x", "\n", " ", "_", ":", "\0", "\x85"])
+    )
+    path = tmp_path_factory.getbasetemp() / f"damaged_{suffix[1:]}{suffix}"
+    path.write_text(text[:start] + insert + text[stop:], encoding="latin-1")
+    with suppress(InstanceFormatError):  # any other error fails the test
+        read(path)
