@@ -52,7 +52,8 @@ def draw_tour(
     for route in split_giant_tour(problem.problem, visits[visits >= 0]):
         path = [*depot, *route]
         ax.plot(*coords[[*path, path[0]]].T, linewidth=1)
-    ax.plot(*coords.T, linestyle="none", marker=".", color="black")
+    dot = min(6.0, max(1.0, 60 / len(coords) ** 0.5))  # points would cover the lines of large tours
+    ax.plot(*coords.T, linestyle="none", marker=".", markersize=dot, color="black")
     ax.plot(*coords[depot].T, linestyle="none", marker="s", color="black")
     ax.set(title=title, xticks=[], yticks=[], aspect="equal")
     return ax

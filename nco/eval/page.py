@@ -74,7 +74,7 @@ def _curves(groups: dict[tuple[str, int], list[Record]]) -> list[str]:
                 traces = [row["trace"] or [(row["seconds"], row["cost"])] for row in rows]
                 curves[solver] = mean_curve(traces, [row["reference"] for row in rows])
         if curves:
-            title = f"{problem.upper()}, {num_nodes} nodes, {len(shared)} instances"
+            title = f"{problem.upper()}, {num_nodes} nodes, instances: {len(shared)}"
             pictures.append(_picture(curve_figure(curves, title), title))
     return pictures or ["<p>No reference is known.</p>"]
 

@@ -20,6 +20,7 @@ Trace = Sequence[Sequence[float]]
 _COLUMNS = 4
 _INCHES = 3.2
 _CURVE_POINTS = 200
+_SOONEST = 1e-3
 
 
 def tour_figure(instance: Instance, solutions: Mapping[str, Routes]) -> Figure:
@@ -52,7 +53,15 @@ def curve_figure(curves: Mapping[str, tuple[NDArray[np.float64], NDArray[np.floa
     figure = Figure(figsize=(6.4, 4), layout="constrained")
     axes = figure.add_subplot()
     for label, (seconds, gaps) in curves.items():
-        axes.step(seconds, gaps, where="post", marker="o" if len(seconds) < 10 else None, markersize=3, label=label)
+        # A logarithmic axis has no place for what is there at once.
+        axes.step(
+            np.maximum(seconds, _SOONEST),
+            gaps,
+            where="post",
+            marker="o" if len(seconds) < 10 else None,
+            markersize=3,
+            label=label,
+        )
     axes.set(title=title, xlabel="seconds for each instance", ylabel="mean gap (%)", xscale="log")
     axes.grid(visible=True, alpha=0.3)
     axes.legend(fontsize="small")
@@ -82,7 +91,7 @@ def mean_curve(traces: Sequence[Trace], references: Sequence[float]) -> tuple[ND
     times = np.unique(np.concatenate([seconds for seconds, _ in steps]))
     times = times[times >= start]
     if len(times) > _CURVE_POINTS:
-        chosen = np.geomspace(max(times[0], 1e-3), times[-1], _CURVE_POINTS)
+        chosen = np.geomspace(max(times[0], _SOONEST), times[-1], _CURVE_POINTS)
         times = np.concatenate([times[:1], chosen[chosen > times[0]]])
     gaps = [values[np.searchsorted(seconds, times, side="right") - 1] for seconds, values in steps]
     return times, np.mean(gaps, axis=0)

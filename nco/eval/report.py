@@ -33,8 +33,10 @@ class Summary:
         Mean percentage above the reference.
     interval : float or None
         Half the width of the 95 % confidence interval of ``gap``, see :func:`confidence_half_width`.
-    cost, seconds : float or None
-        Means for each instance.
+    cost : float or None
+        Mean for each instance of one size.
+    seconds : float or None
+        Mean for each instance.
     """
 
     problem: str
@@ -83,7 +85,7 @@ def _summarise(problem: str, num_nodes: int | None, records: Sequence[Record]) -
                 compared=len(rows),
                 gap=_mean(gaps) if whole else None,
                 interval=confidence_half_width(gaps) if whole else None,
-                cost=_mean([row["cost"] for row in rows]),
+                cost=None if num_nodes is None else _mean([row["cost"] for row in rows]),
                 seconds=_mean([row["seconds"] for row in rows]),
             )
         )

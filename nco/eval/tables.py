@@ -82,10 +82,12 @@ class Table:
 
 
 def format_cost(cost: float | None) -> str:
-    """Return a whole cost without, any other with four decimals; a dash for none."""
+    """Return a whole cost without decimals, any other with six digits or more; a dash for none."""
     if cost is None:
         return "-"
-    return f"{cost:.0f}" if float(cost).is_integer() else f"{cost:.4f}"
+    if float(cost).is_integer():
+        return f"{cost:.0f}"
+    return f"{cost:.4f}" if abs(cost) < 1000 else f"{cost:.1f}"
 
 
 def format_gap(gap: float | None) -> str:

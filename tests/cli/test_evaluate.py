@@ -100,7 +100,7 @@ def test_reference_solver(data, capsys):
         (["--data", "set.npz", "--solver", "fake", "--option", "x=1"], "solver 'fake' has no option 'x'"),
         (
             ["--data", "set.npz", "--solver", "fake", "--out", "taken"],
-            "taken holds another evaluation (name, solvers differ)",
+            "taken holds another evaluation (name, solvers differ): give another folder",
         ),
     ],
 )

@@ -27,7 +27,7 @@ def record(instance: int, solver: str, cost: float | None, reference: float | No
 
 
 def test_confidence_interval_by_hand():
-    """Mean 4, deviation sqrt(7/2... ) of 2, 3, 7: s = sqrt(7), and the table's t(2) is 4.303."""
+    """2, 3 and 7 have the deviation sqrt((4 + 1 + 9) / 2), and Student's table has 4.303 for two degrees of freedom."""
     assert confidence_half_width([2, 3, 7]) == pytest.approx(4.302653 * math.sqrt(7) / math.sqrt(3), rel=1e-6)
 
 
@@ -92,11 +92,11 @@ def test_groups_by_problem_and_size():
         record(1, "a", 12.0, num_nodes=5),
         record(2, "a", 13.0, problem="cvrp"),
     ]
-    assert [(one.problem, one.num_nodes) for one in summarise(records)] == [
-        ("tsp", 5),
-        ("tsp", 7),
-        ("tsp", None),
-        ("cvrp", 5),
+    assert [(one.problem, one.num_nodes, one.cost) for one in summarise(records)] == [
+        ("tsp", 5, 12.0),
+        ("tsp", 7, 11.0),
+        ("tsp", None, None),
+        ("cvrp", 5, 13.0),
     ]
 
 

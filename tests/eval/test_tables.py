@@ -44,6 +44,6 @@ def test_rich_only_on_a_terminal():
 
 def test_formats():
     """Whole costs have no decimals, and what is unknown is a dash."""
-    assert [format_cost(7542.0), format_cost(7.65432), format_cost(None)] == ["7542", "7.6543", "-"]
+    assert [format_cost(cost) for cost in (7542.0, 7.65432, 1234.56, None)] == ["7542", "7.6543", "1234.6", "-"]
     assert [format_gap(-0.126), format_gap(None)] == ["-0.13 %", "-"]
     assert [format_seconds(0.1234), format_seconds(123.45), format_seconds(None)] == ["0.123 s", "123.5 s", "-"]
