@@ -83,13 +83,6 @@ class Unavailable(Fake):
         raise SolverUnavailable("needs a package: pip install unavailable")
 
 
-class Unbuildable(Fake):
-    """Lacks a package, and says so when it is built."""
-
-    def __init__(self):
-        raise SolverUnavailable("needs a package: pip install unbuildable")
-
-
 class Cheat(Fake):
     """Leaves out a node and claims a cost of 1."""
 
@@ -132,7 +125,6 @@ SOLVERS = {
     "fails-on": FailsOn,
     "broken": Broken,
     "unavailable": Unavailable,
-    "unbuildable": Unbuildable,
     "cheat": Cheat,
     "batched": Batched,
     "logged": Logged,

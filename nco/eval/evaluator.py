@@ -8,7 +8,6 @@ import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,10 +17,10 @@ from nco.errors import InfeasibleSolution, SolverUnavailable, UsageError
 from nco.eval.record_log import RecordLog
 from nco.eval.records import Record, failure_record, solution_record
 from nco.eval.suite import FILE_REFERENCE, SolverEntry, Suite
-from nco.instance import PROBLEMS, Instance, Reference
+from nco.instance import Instance, Reference
 from nco.progress import Progress, part
 from nco.solution import Solution
-from nco.solvers import Solver, make_solver, solver_table
+from nco.solvers import Solver, make_solver
 
 # Instances that a solver that works on batches gets at a time: a kill costs at most their work.
 BATCH_SIZE = 100
@@ -85,7 +84,7 @@ def evaluate(
         another evaluation.
     """
     instances = suite.load()[:limit]
-    engines = {entry.label: _make(entry) for entry in suite.solvers}
+    engines = {entry.label: make_solver(entry.solver, entry.options) for entry in suite.solvers}
     pairs = [
         (number, entry.label)
         for number, instance in enumerate(instances)
@@ -123,26 +122,6 @@ def evaluate(
                     log.append([_record(suite, entry, log, row, instances[row], by_number[row]) for row in todo])
                     tell([(number, entry.label) for number in todo])
         return Comparison(suite, instances, log.select(pairs))
-
-
-class _Missing:
-    """Stands for a solver that cannot be built, and fails on all instances with the reason."""
-
-    def __init__(self, name: str, reason: SolverUnavailable):
-        self.name = name
-        self.problems = tuple(getattr(solver_table()[name], "problems", PROBLEMS))
-        self.reason = reason
-
-    def solve(self, instances: Sequence[Instance], **_: Any) -> list[Solution]:
-        """Raise the reason."""
-        raise self.reason
-
-
-def _make(entry: SolverEntry) -> Solver:
-    try:
-        return make_solver(entry.solver, entry.options)
-    except SolverUnavailable as error:
-        return _Missing(entry.solver, error)
 
 
 def _chunks(instances: Sequence[Instance], entry: SolverEntry, engine: Solver) -> Iterator[list[int]]:

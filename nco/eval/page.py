@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nco.eval.evaluator import Comparison
-from nco.eval.plots import curve_figure, mean_curve, to_png, tour_figure
+from nco.eval.plots import Curve, curve_figure, mean_curve, to_png, tour_figure
 from nco.eval.records import Record
 from nco.eval.report import comparable, conditions, instance_table, summary_table
 from nco.eval.tables import format_cost, format_gap
@@ -37,21 +37,14 @@ img { max-width: 100%; }
 
 
 def write_page(comparison: Comparison, path: str | Path) -> None:
-    """Write the tables, maps of the first instance of each problem and size, and curves of gap over time."""
+    """Write the tables and the pictures of :func:`figures`."""
     name = escape(comparison.suite.name)
     records = comparison.records
-    groups: dict[tuple[str, int], list[Record]] = {}
-    for record in records:
-        groups.setdefault((record["problem"], record["num_nodes"]), []).append(record)
     content = [
         f"<h1>{name}</h1>",
         f"<p>{escape(conditions(comparison))}</p>",
         summary_table(records).html(),
-        "<h2>Gap over time</h2>",
-        *_curves(groups),
-        "<h2>Tours</h2>",
-        *_maps(groups, comparison.instances),
-        "<h2>All results</h2>",
+        *(_picture(title, figure) for title, figure in figures(comparison).items()),
         instance_table(records).html(),
     ]
     head = f'<meta charset="utf-8"><title>{name}</title><style>{_STYLE}</style>'
@@ -61,36 +54,44 @@ def write_page(comparison: Comparison, path: str | Path) -> None:
     path.write_text(page, encoding="utf-8")
 
 
-def _curves(groups: dict[tuple[str, int], list[Record]]) -> list[str]:
-    """Return one picture for each problem and size whose references are known."""
-    pictures = []
+def figures(comparison: Comparison) -> dict[str, Figure]:
+    """Return pictures by their titles: for each problem and size gap over time, and maps of its first instance."""
+    groups: dict[tuple[str, int], list[Record]] = {}
+    for record in comparison.records:
+        groups.setdefault((record["problem"], record["num_nodes"]), []).append(record)
+    pictures: dict[str, Figure] = {}
     for (problem, num_nodes), records in groups.items():
-        shared = set(comparable(records))
-        curves = {}
-        for solver in dict.fromkeys(record["solver"] for record in records):
-            rows = [row for row in records if row["solver"] == solver and row["instance"] in shared]
-            if rows and all(row["gap"] is not None for row in rows):
-                # A solver that keeps no trace has but its end.
-                traces = [row["trace"] or [(row["seconds"], row["cost"])] for row in rows]
-                curves[solver] = mean_curve(traces, [row["reference"] for row in rows])
+        curves = _curves(records)
         if curves:
-            title = f"{problem.upper()}, {num_nodes} nodes, instances: {len(shared)}"
-            pictures.append(_picture(curve_figure(curves, title), title))
-    return pictures or ["<p>No reference is known.</p>"]
-
-
-def _maps(groups: dict[tuple[str, int], list[Record]], instances: Sequence[Instance]) -> list[str]:
-    """Return maps of the first instance of each group, one beside the other for all solvers."""
-    pictures: list[str] = []
-    for records in groups.values():
-        instance = instances[records[0]["instance"]]
-        solved = [row for row in records if row["instance"] == records[0]["instance"] and row["failure"] is None]
-        if solved and instance.num_nodes <= MAX_MAP_NODES and len(pictures) < MAX_MAPS:
-            titles = {f"{row['solver']}: {format_cost(row['cost'])} ({format_gap(row['gap'])})": row for row in solved}
-            maps = {title: _nodes(instance, row["routes"]) for title, row in titles.items()}
-            pictures.append(f"<h3>{escape(instance.name)}</h3>")
-            pictures.append(_picture(tour_figure(instance, maps), instance.name))
+            pictures[f"Gap over time, {problem.upper()} with {num_nodes} nodes"] = curve_figure(curves)
+    for records in list(groups.values())[:MAX_MAPS]:
+        instance = comparison.instances[records[0]["instance"]]
+        maps = _maps(records, instance)
+        if maps and instance.num_nodes <= MAX_MAP_NODES:
+            pictures[f"Tours of {instance.name}"] = tour_figure(instance, maps)
     return pictures
+
+
+def _curves(records: Sequence[Record]) -> dict[str, Curve]:
+    """Return the mean curve of each solver over the instances that can be compared, if their references are known."""
+    shared = set(comparable(records))
+    curves = {}
+    for solver in dict.fromkeys(record["solver"] for record in records):
+        rows = [row for row in records if row["solver"] == solver and row["instance"] in shared]
+        if rows and all(row["gap"] is not None for row in rows):
+            # A solver that keeps no trace has but its end.
+            traces = [row["trace"] or [(row["seconds"], row["cost"])] for row in rows]
+            curves[solver] = mean_curve(traces, [row["reference"] for row in rows])
+    return curves
+
+
+def _maps(records: Sequence[Record], instance: Instance) -> dict[str, Routes]:
+    """Return the solutions of the first instance by what is written above them."""
+    rows = [row for row in records if row["instance"] == records[0]["instance"] and row["failure"] is None]
+    return {
+        f"{row['solver']}: {format_cost(row['cost'])} ({format_gap(row['gap'])})": _nodes(instance, row["routes"])
+        for row in rows
+    }
 
 
 def _nodes(instance: Instance, routes: Sequence[Sequence[int]]) -> Routes:
@@ -100,6 +101,6 @@ def _nodes(instance: Instance, routes: Sequence[Sequence[int]]) -> Routes:
     return [order[np.searchsorted(instance.node_ids, route, sorter=order)] for route in routes]
 
 
-def _picture(figure: Figure, text: str) -> str:
+def _picture(title: str, figure: Figure) -> str:
     data = b64encode(to_png(figure)).decode("ascii")
-    return f'<p><img alt="{escape(text)}" src="data:image/png;base64,{data}"></p>'
+    return f'<h2>{escape(title)}</h2><p><img alt="{escape(title)}" src="data:image/png;base64,{data}"></p>'

@@ -15,7 +15,10 @@ from nco.solution import Routes, giant_tour
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Points (seconds, cost).
 Trace = Sequence[Sequence[float]]
+# Seconds and gaps, float64 [P] each.
+Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 _COLUMNS = 4
 _INCHES = 3.2
@@ -46,7 +49,7 @@ def tour_figure(instance: Instance, solutions: Mapping[str, Routes]) -> Figure:
     return figure
 
 
-def curve_figure(curves: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]], title: str = "") -> Figure:
+def curve_figure(curves: Mapping[str, Curve]) -> Figure:
     """Draw mean gaps over time, one step curve a solver; see :func:`mean_curve`."""
     from matplotlib.figure import Figure
 
@@ -62,7 +65,7 @@ def curve_figure(curves: Mapping[str, tuple[NDArray[np.float64], NDArray[np.floa
             markersize=3,
             label=label,
         )
-    axes.set(title=title, xlabel="seconds for each instance", ylabel="mean gap (%)", xscale="log")
+    axes.set(xlabel="seconds for each instance", ylabel="mean gap (%)", xscale="log")
     axes.grid(visible=True, alpha=0.3)
     axes.legend(fontsize="small")
     return figure

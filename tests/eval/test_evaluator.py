@@ -87,11 +87,10 @@ def test_failures_are_records(tmp_path):
     assert lines(tmp_path) == records
 
 
-@pytest.mark.parametrize("solver", ["unavailable", "unbuildable"])
-def test_an_unavailable_solver_is_a_failure(tmp_path, solver):
-    """A missing package does not stop the other solvers, whenever it is noticed."""
-    records = evaluate(suite([tsp(0)], solver, "fake"), tmp_path).records
-    assert records[0]["failure"] == f"SolverUnavailable: needs a package: pip install {solver}"
+def test_an_unavailable_solver_is_a_failure(tmp_path):
+    """A missing package does not stop the other solvers."""
+    records = evaluate(suite([tsp(0)], "unavailable", "fake"), tmp_path).records
+    assert records[0]["failure"] == "SolverUnavailable: needs a package: pip install unavailable"
     assert records[1]["failure"] is None
 
 
