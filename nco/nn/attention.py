@@ -62,13 +62,11 @@ class AttentionLayer(nn.Module):
             q, x = q[:, :, first_query:], x[:, first_query:]
             if bias is not None and bias.shape[2] > 1:
                 bias = bias[:, :, first_query:]
-        if bias is not None and bias.shape[1] == self.heads:
-            # Fused kernels are slower than plain products on short sequences with a dense bias.
-            scores = torch.baddbmm(
-                bias.flatten(0, 1), q.flatten(0, 1), k.flatten(0, 1).transpose(1, 2), alpha=1 / math.sqrt(q.shape[-1])
-            )
-            mixed = (scores.softmax(-1) @ v.flatten(0, 1)).view(q.shape)
-        else:
+        if x.is_cuda:
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        else:
+            # On a CPU the fused kernel is slower on short sequences, and less exact.
+            scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+            mixed = (scores if bias is None else scores + bias).softmax(-1) @ v
         x = x + self.combine(mixed.transpose(1, 2).flatten(2))
         return x + self.contract(F.relu(self.expand(x)))

@@ -63,14 +63,22 @@ def nearest_slots(distance: Tensor, k: int) -> Tensor:
 
     Parameters
     ----------
-    distance : float [R, S]
-        Infinite where there is nothing.
+    distance : float32 [R, S]
+        Not negative; infinite where there is nothing.
 
     Returns
     -------
     int64 [R, min(k, S)]
     """
-    return torch.sort(distance, dim=-1, stable=True).indices[:, :k]
+    count = distance.shape[1]
+    # The bits of non-negative floats are ordered as the floats are; with the index below them no two keys are equal.
+    key = distance.view(torch.int32).long() * 2**32 + torch.arange(count, device=distance.device)
+    return key.topk(min(k, count), dim=1, largest=False).indices
+
+
+def pick(nodes: Tensor, slots: Tensor) -> Tensor:
+    """Return nodes [R, S, F] at slots [R, k] of each row, [R, k, F]."""
+    return nodes.gather(1, slots[..., None].expand(-1, -1, nodes.shape[2]))
 
 
 def insertion_cost(window: Window) -> Tensor:
@@ -93,21 +101,42 @@ def cheapest_insertion(window: Window) -> Tensor:
 
 @dataclass(frozen=True)
 class Positions:
-    """Places of insertion of each row, as ids into a flat list of nodes.
+    """Places of insertion of each row, a CVRP's new route not among them.
 
     Attributes
     ----------
-    left, right : int64 [R, C]
-        The ends; a depot end is the depot's id.
+    left, right : float [R, C, F]
+        The ends.
     valid : bool [R, C]
+    left_is_depot, right_is_depot : bool [R, C] or None
+        CVRP only.
     spare : int64 [R, C] or None
-        CVRP: capacity left on the position's route.
+        CVRP only: capacity left on the position's route.
     """
 
     left: Tensor
     right: Tensor
     valid: Tensor
+    left_is_depot: Tensor | None = None
+    right_is_depot: Tensor | None = None
     spare: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Vehicle:
+    """What a CVRP's decision needs besides places.
+
+    Attributes
+    ----------
+    depot : float [R, F]
+    demand : int64 [R]
+        Of the current node.
+    capacity : int64 [R]
+    """
+
+    depot: Tensor
+    demand: Tensor
+    capacity: Tensor
 
 
 @dataclass(frozen=True)
@@ -145,30 +174,25 @@ def polar_difference(vectors: Tensor, reference: Tensor) -> Tensor:
 
 def take_window(
     rule: WindowRule,
-    nodes: Tensor,
     current: Tensor,
     positions: Positions,
     open_nodes: Tensor,
     open_mask: Tensor,
-    depot: Tensor | None = None,
-    demand: Tensor | None = None,
-    capacity: Tensor | None = None,
+    vehicle: Vehicle | None = None,
 ) -> tuple[Window, Tensor]:
     """Cut the window out of each row's decision.
 
     Parameters
     ----------
     rule : WindowRule
-    nodes : float [T, F]
-        All nodes of all rows in one flat list.
-    current : int64 [R]
+    current : float [R, F]
         The node that each row inserts.
     positions : Positions
-        C places of each row; a CVRP's new route is not among them.
-    open_nodes, open_mask : int64 [R, M], bool [R, M]
+        C places of each row.
+    open_nodes, open_mask : float [R, M, F], bool [R, M]
         The other open nodes.
-    depot, demand, capacity : int64 [R], [T], [R], optional
-        CVRP only: depot ids, demands of all nodes, capacities.
+    vehicle : Vehicle, optional
+        CVRP only.
 
     Returns
     -------
@@ -177,40 +201,38 @@ def take_window(
     int64 [R, P]
         The kept positions as indices into the C given ones; C stands for the new route.
     """
-    rows, count = positions.left.shape
-    place = nodes[current, None, :2]
-    distance_left = (nodes[positions.left, :2] - place).norm(dim=-1)
-    distance_right = (nodes[positions.right, :2] - place).norm(dim=-1)
-    if depot is not None and not rule.depot_is_near:
-        distance_left = distance_left.masked_fill(positions.left == depot[:, None], torch.inf)
-        distance_right = distance_right.masked_fill(positions.right == depot[:, None], torch.inf)
+    place = current[:, None, :2]
+    to_left = (positions.left[..., :2] - place).norm(dim=-1)
+    to_right = (positions.right[..., :2] - place).norm(dim=-1)
     valid = positions.valid
-    if positions.spare is not None and not rule.show_full:
-        assert demand is not None
-        valid = valid & (positions.spare >= demand[current, None])
-    slots = nearest_slots(torch.minimum(distance_left, distance_right).masked_fill(~valid, torch.inf), rule.positions)
-    left, right = positions.left.gather(1, slots), positions.right.gather(1, slots)
-    mask = valid.gather(1, slots)
+    if vehicle is not None:
+        assert positions.left_is_depot is not None and positions.right_is_depot is not None
+        assert positions.spare is not None
+        if not rule.depot_is_near:
+            to_left = to_left.masked_fill(positions.left_is_depot, torch.inf)
+            to_right = to_right.masked_fill(positions.right_is_depot, torch.inf)
+        if not rule.show_full:
+            valid = valid & (positions.spare >= vehicle.demand[:, None])
+    slots = nearest_slots(torch.minimum(to_left, to_right).masked_fill(~valid, torch.inf), rule.positions)
+    left, right, mask = pick(positions.left, slots), pick(positions.right, slots), valid.gather(1, slots)
 
-    offsets = nodes[open_nodes, :2]
     if rule.order == "polar":
-        assert depot is not None
-        centre = nodes[depot, None, :2]
-        rank = polar_difference(offsets - centre, place - centre)
+        assert vehicle is not None
+        centre = vehicle.depot[:, None, :2]
+        rank = polar_difference(open_nodes[..., :2] - centre, place - centre)
     else:
-        rank = (offsets - place).norm(dim=-1)
+        rank = (open_nodes[..., :2] - place).norm(dim=-1)
     kept = nearest_slots(rank.masked_fill(~open_mask, torch.inf), rule.unvisited)
-    unvisited_mask = open_mask.gather(1, kept)
-    unvisited = nodes[open_nodes.gather(1, kept)]
+    unvisited, unvisited_mask = pick(open_nodes, kept), open_mask.gather(1, kept)
 
     allowed, remaining = mask, None
-    if depot is not None:
-        assert demand is not None and capacity is not None and positions.spare is not None
-        spare = torch.cat([positions.spare.gather(1, slots), capacity[:, None]], dim=1)
-        left, right = (torch.cat([ends, depot[:, None]], dim=1) for ends in (left, right))
+    if vehicle is not None:
+        assert positions.spare is not None
+        capacity = vehicle.capacity[:, None]
+        spare = torch.cat([positions.spare.gather(1, slots), capacity], dim=1)
+        left, right = (torch.cat([ends, vehicle.depot[:, None]], dim=1) for ends in (left, right))
         mask = torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
-        allowed = mask & (spare >= demand[current, None])
-        remaining = spare / capacity[:, None]
-        slots = torch.cat([slots, torch.full_like(slots[:, :1], count)], dim=1)
-    window = Window(nodes[current], unvisited, unvisited_mask, nodes[left], nodes[right], mask, allowed, remaining)
-    return window, slots
+        allowed = mask & (spare >= vehicle.demand[:, None])
+        remaining = spare / capacity
+        slots = torch.cat([slots, torch.full_like(slots[:, :1], positions.valid.shape[1])], dim=1)
+    return Window(current, unvisited, unvisited_mask, left, right, mask, allowed, remaining), slots

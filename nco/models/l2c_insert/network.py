@@ -41,6 +41,11 @@ class InsertionNetwork(nn.Module):
         Beyond the paper: each attention head subtracts a learned multiple of the distance between two tokens.
     scaled_residuals : bool
         Beyond the paper: residual branches start scaled by 1 / sqrt(2 * layers).
+
+    Attributes
+    ----------
+    options : dict
+        All of the above but the problem: what builds the same network again.
     """
 
     def __init__(
@@ -65,6 +70,19 @@ class InsertionNetwork(nn.Module):
             raise ValueError(f"unknown window scaling {window_scaling!r}; known are {', '.join(WINDOW_SCALINGS)}")
         self.problem = problem
         self.window_scaling = window_scaling
+        self.options = {
+            "dim": dim,
+            "heads": heads,
+            "head_dim": head_dim,
+            "hidden": hidden,
+            "encoder_layers": encoder_layers,
+            "decoder_layers": decoder_layers,
+            "window_scaling": window_scaling,
+            "geometry": geometry,
+            "cost_prior": cost_prior,
+            "distance_bias": distance_bias,
+            "scaled_residuals": scaled_residuals,
+        }
         is_cvrp = problem == "cvrp"
         layers = encoder_layers + decoder_layers
         scale = 1 / math.sqrt(2 * layers) if scaled_residuals else 1.0
@@ -129,7 +147,7 @@ class InsertionNetwork(nn.Module):
             if self.embed_geometry is not None:
                 positions = positions + self.embed_geometry(lengths)
         x = torch.cat([self.embed_current(current)[:, None], self.embed_unvisited(unvisited), positions], dim=1)
-        seen = torch.ones_like(window.unvisited_mask[:, :1])
+        seen = window.position_mask.new_ones(len(window), 1)
         mask = torch.cat([seen, window.unvisited_mask, window.position_mask], dim=1)
         places = None
         if self.log_distance_weight is not None:
@@ -160,7 +178,7 @@ class InsertionNetwork(nn.Module):
         nodes = torch.cat([window.current[:, None], window.unvisited, window.left, window.right], dim=1)
         mask = None
         if self.encoder:
-            seen = torch.ones_like(window.unvisited_mask[:, :1])
+            seen = window.position_mask.new_ones(len(window), 1)
             mask = torch.cat([seen, window.unvisited_mask, window.position_mask, window.position_mask], dim=1)
         encoded = self.encode(nodes, mask).split([1, open_nodes, places, places], dim=1)
         scores = self.decode(window, encoded[0].squeeze(1), *encoded[1:])
@@ -231,7 +249,7 @@ def scale_window(window: Window, scaling: str) -> Window:
         return _centre(window)
     groups = (window.current[:, None], window.unvisited, window.left, window.right)
     coords = torch.cat([group[..., :2] for group in groups], dim=1)
-    seen = torch.ones_like(window.unvisited_mask[:, :1])
+    seen = window.position_mask.new_ones(len(window), 1)
     mask = torch.cat([seen, window.unvisited_mask, window.position_mask, window.position_mask], dim=1)[..., None]
     low = coords.masked_fill(~mask, torch.inf).amin(dim=1)
     span = coords.masked_fill(~mask, -torch.inf).amax(dim=1) - low

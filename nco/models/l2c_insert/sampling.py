@@ -12,12 +12,12 @@ current, the rest is open.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from nco.search.window import Positions, Window, WindowRule, polar_difference, take_window
+from nco.search.window import Positions, Vehicle, Window, WindowRule, polar_difference, take_window
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class StateSampler:
         """Return ``per_instance`` states of every instance, [B * per_instance, ...], instance by instance."""
         sequence, route = label_sequence(batch, generator)
         times, last_time = self._times(batch, generator)
-        rows, customers = times.shape
+        rows = len(times)
         times, sequence, route = (tensor.repeat_interleave(per_instance, dim=0) for tensor in (times, sequence, route))
         last_time = last_time.repeat_interleave(per_instance)
         # A chain's first insertions are forced or a toss between two directions; a hole has none such.
@@ -145,28 +145,43 @@ class StateSampler:
         node = sequence + first_customer[:, None]
         current = node.gather(1, rank[:, None]).squeeze(1)
         is_open = ordered > moment[:, None]
-        if not is_cvrp:
-            positions = Positions(node, node.gather(1, after), visited)
-            window, slots = take_window(self.rule, batch.coords.flatten(0, 1), current, positions, node, is_open)
-            label = before.gather(1, rank[:, None])
-            target = same_places(positions, slots, label)
-            return TrainingStates(window, target & window.allowed)
-        assert batch.demand is not None and batch.capacity is not None
-        positions, label = _route_positions(visited, before, after, rank, node, route, first_node, batch)
-        rows = first_node // batch.coords.shape[1]
-        capacity = batch.capacity[rows]
-        share = batch.demand / batch.capacity[:, None]
-        nodes = torch.cat([batch.coords, share[..., None].float()], dim=-1).flatten(0, 1)
-        window, slots = take_window(
-            self.rule, nodes, current, positions, node, is_open, first_node, batch.demand.flatten(), capacity
-        )
-        return TrainingStates(window, same_places(positions, slots, label) & window.allowed)
+        vehicle = None
+        nodes = batch.coords
+        if is_cvrp:
+            assert batch.demand is not None and batch.capacity is not None
+            nodes = torch.cat([nodes, (batch.demand / batch.capacity[:, None])[..., None].float()], dim=-1)
+            capacity = batch.capacity[first_node // nodes.shape[1]]
+            places, label = _route_places(visited, before, after, rank, node, route, first_node)
+            demand = batch.demand.flatten()
+            load = torch.zeros_like(route).scatter_add_(1, route, torch.where(visited, demand[node], 0))
+            spare = (capacity[:, None] - load.gather(1, route)).repeat(1, 2)
+        else:
+            places, label = Places(node, node.gather(1, after), visited), before.gather(1, rank[:, None])
+        nodes = nodes.flatten(0, 1)
+        positions = Positions(nodes[places.left], nodes[places.right], places.valid)
+        if is_cvrp:
+            depot = first_node[:, None]
+            positions = replace(
+                positions, left_is_depot=places.left == depot, right_is_depot=places.right == depot, spare=spare
+            )
+            vehicle = Vehicle(nodes[first_node], demand[current], capacity)
+        window, slots = take_window(self.rule, nodes[current], positions, nodes[node], is_open, vehicle)
+        return TrainingStates(window, same_places(places, slots, label) & window.allowed)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Places of insertion by the ids of their ends, int64 [R, C], and which of them there are, bool [R, C]."""
+
+    left: Tensor
+    right: Tensor
+    valid: Tensor
 
 
 def label_sequence(batch: LabelledBatch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Return the customers [B, n] (0-based) in the order of their label, and the route of each entry [B, n].
 
-    Directions are random: of the tour of a TSP, of every single route of a CVRP. The order of routes means nothing here.
+    Directions are random: of the tour of a TSP, of every single route of a CVRP. The order of routes means nothing.
     """
     tours = batch.tours
     if batch.demand is None:
@@ -176,7 +191,9 @@ def label_sequence(batch: LabelledBatch, generator: torch.Generator) -> tuple[Te
     is_depot = tours == 0
     kept = torch.sort(is_depot.int(), dim=1, stable=True).indices[:, :customers]
     route = is_depot.cumsum(dim=1).gather(1, kept) - 1
-    route = (route != route.roll(1, dims=1)).long().index_fill(1, torch.zeros(1, dtype=torch.long), 0).cumsum(dim=1)
+    route = (route != route.roll(1, dims=1)).long()
+    route[:, 0] = 0
+    route = route.cumsum(dim=1)
     sequence = tours.gather(1, kept) - 1
     backward = torch.rand(route.shape, generator=generator, device=tours.device).gather(1, route) < 0.5
     place = torch.arange(customers, device=tours.device).expand_as(route)
@@ -240,49 +257,38 @@ def visited_neighbours(visited: Tensor, cyclic: bool) -> tuple[Tensor, Tensor]:
     return torch.where(before < 0, place, before), torch.where(after >= count, place, after)
 
 
-def _route_positions(
-    visited: Tensor,
-    before: Tensor,
-    after: Tensor,
-    rank: Tensor,
-    node: Tensor,
-    route: Tensor,
-    depot: Tensor,
-    batch: LabelledBatch,
-) -> tuple[Positions, Tensor]:
-    """Return a CVRP's positions, and the label's among them [R, 1].
+def _route_places(
+    visited: Tensor, before: Tensor, after: Tensor, rank: Tensor, node: Tensor, route: Tensor, depot: Tensor
+) -> tuple[Places, Tensor]:
+    """Return a CVRP's places, and the label's among them [R, 1].
 
-    The first n positions lie behind each customer of the sequence, the next n before it, where it is the first of its
-    route; 2n stands for the new route.
+    The first n lie behind each customer of the sequence, the next n before it, where it is the first of its route; 2n
+    stands for the new route.
     """
-    assert batch.demand is not None and batch.capacity is not None
     count = visited.shape[1]
     place = torch.arange(count, device=visited.device)
     has_after = (after != place) & (route.gather(1, after) == route)
     has_before = (before != place) & (route.gather(1, before) == route)
-    depot = depot[:, None].expand_as(node)
-    left = torch.cat([node, depot], dim=1)
-    right = torch.cat([torch.where(has_after, node.gather(1, after), depot), node], dim=1)
+    at_depot = depot[:, None].expand_as(node)
+    left = torch.cat([node, at_depot], dim=1)
+    right = torch.cat([torch.where(has_after, node.gather(1, after), at_depot), node], dim=1)
     valid = torch.cat([visited, visited & ~has_before], dim=1)
-    demand = torch.where(visited, batch.demand.flatten()[node], 0)
-    load = torch.zeros_like(route).scatter_add_(1, route, demand).gather(1, route)
-    spare = batch.capacity[depot[:, :1] // batch.coords.shape[1]] - load
-    at_rank = (tensor.gather(1, rank[:, None]) for tensor in (before, after, has_before, has_after))
-    before, after, has_before, has_after = at_rank
+    of_current = (tensor.gather(1, rank[:, None]) for tensor in (before, after, has_before, has_after))
+    before, after, has_before, has_after = of_current
     label = torch.where(has_before, before, torch.where(has_after, count + after, 2 * count))
-    return Positions(left, right, valid, torch.cat([spare, spare], dim=1)), label
+    return Places(left, right, valid), label
 
 
-def same_places(positions: Positions, slots: Tensor, label: Tensor) -> Tensor:
+def same_places(places: Places, slots: Tensor, label: Tensor) -> Tensor:
     """Return which kept positions are the label's, bool [R, P].
 
     Two positions with the same two ends are one place: the two sides of a route of one customer, or of a tour of two
     nodes. A slot or label beyond the given positions is the new route.
     """
-    count = positions.left.shape[1]
+    count = places.left.shape[1]
     inner, inner_label = slots.clamp(max=count - 1), label.clamp(max=count - 1)
-    ends = torch.stack([positions.left.gather(1, inner), positions.right.gather(1, inner)])
-    wanted = torch.stack([positions.left.gather(1, inner_label), positions.right.gather(1, inner_label)])
+    ends = torch.stack([places.left.gather(1, inner), places.right.gather(1, inner)])
+    wanted = torch.stack([places.left.gather(1, inner_label), places.right.gather(1, inner_label)])
     low, high = ends.amin(dim=0), ends.amax(dim=0)
     is_same = (low == wanted.amin(dim=0)) & (high == wanted.amax(dim=0))
     return torch.where((slots == count) | (label == count), slots == label, is_same)

@@ -1,0 +1,105 @@
+"""Released weights: a folder with ``weights.safetensors``, ``config.yaml`` and ``CARD.md``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from torch import Tensor, nn
+
+import nco
+from nco.errors import CheckpointError
+
+WEIGHTS, CONFIG, CARD = "weights.safetensors", "config.yaml", "CARD.md"
+
+
+def released_models() -> list[Path]:
+    """Return the folders of all released weights."""
+    shelf = nco.shelf("models")
+    return sorted(folder for folder in shelf.iterdir() if (folder / WEIGHTS).is_file())
+
+
+def find_weights(name: str | Path) -> Path:
+    """Return the folder of released weights by their name on the shelf, or a folder given by its path.
+
+    Raises
+    ------
+    CheckpointError
+        If there is neither; the message lists the shelf.
+    """
+    for folder in (Path(name), nco.shelf("models") / str(name)):
+        if (folder / WEIGHTS).is_file():
+            return folder
+    known = ", ".join(folder.name for folder in released_models()) or "none"
+    raise CheckpointError(f"no weights called {str(name)!r}: neither a folder with {WEIGHTS} nor one of {known}")
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Return what ``config.yaml`` says: model, problem, network options, window and search options."""
+    path = folder / CONFIG
+    try:
+        config = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    if not isinstance(config, dict) or not {"model", "problem", "network"} <= config.keys():
+        raise CheckpointError(f"{path}: needs the keys model, problem and network")
+    return config
+
+
+def load_weights(network: nn.Module, folder: Path) -> None:
+    """Load a folder's tensors into a network.
+
+    Raises
+    ------
+    CheckpointError
+        If names or shapes do not fit, naming the first that does not.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    path = folder / WEIGHTS
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    load_tensors(network, tensors, path)
+
+
+def load_tensors(network: nn.Module, tensors: dict[str, Tensor], source: Path) -> None:
+    """Load tensors into a network, all of them and nothing else.
+
+    Raises
+    ------
+    CheckpointError
+        If names or shapes do not fit, naming the first that does not.
+    """
+    wanted = network.state_dict()
+    for name in sorted(wanted.keys() ^ tensors.keys()):
+        raise CheckpointError(
+            f"{source}: the tensor {name!r} is {'missing' if name in wanted else 'not of this model'}"
+        )
+    for name, tensor in tensors.items():
+        if tensor.shape != wanted[name].shape:
+            raise CheckpointError(
+                f"{source}: the tensor {name!r} has the shape {list(tensor.shape)}, not {list(wanted[name].shape)}"
+            )
+    network.load_state_dict(tensors)
+
+
+def save_weights(network: nn.Module, config: dict[str, Any], folder: Path) -> None:
+    """Write a network's tensors and its configuration, each file whole or not at all."""
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {
+        name: tensor.detach().to("cpu", torch.float32).contiguous() for name, tensor in network.state_dict().items()
+    }
+    partial = folder / (WEIGHTS + ".partial")
+    save_file(tensors, partial)
+    os.replace(partial, folder / WEIGHTS)
+    partial = folder / (CONFIG + ".partial")
+    partial.write_text(yaml.safe_dump(config, sort_keys=False))
+    os.replace(partial, folder / CONFIG)
