@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
+import importlib.util
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from nco.errors import UsageError
+from nco.errors import InfeasibleSolution, NcoError, SolverUnavailable, UsageError
+from nco.geometry import DENSE_LIMIT
 from nco.instance import Instance
 from nco.solution import Solution
 
@@ -15,9 +18,28 @@ from nco.solution import Solution
 Progress = Callable[[int, int], None]
 
 
+class SolverError(NcoError, RuntimeError):
+    """Instances without a solution: a solver's process has died or run out of time, or what it returned is infeasible.
+
+    Attributes
+    ----------
+    solutions : list of (Solution or None)
+        What came of all instances of the call, in order: the failed ones have None. Empty where one instance was
+        asked for.
+    """
+
+    def __init__(self, message: str, solutions: Sequence[Solution | None] = ()):
+        super().__init__(message)
+        self.solutions = list(solutions)
+
+
 @runtime_checkable
 class Solver(Protocol):
     """What the command line, the labeller and the evaluator see of any solver.
+
+    A solver that needs a package or an executable has a class method ``available() -> str``: it returns what it found,
+    with the version, or raises SolverUnavailable. It is cheap: nothing is imported. Building a solver never fails for
+    what is missing; ``solve`` does.
 
     Attributes
     ----------
@@ -53,6 +75,10 @@ class Solver(Protocol):
         ------
         SolverUnavailable
             If its package or executable is missing, with the line that installs it.
+        UsageError
+            If it does not solve the problem of an instance.
+        SolverError
+            Naming the instances without a solution; it carries the solutions of the others.
         """
         ...
 
@@ -86,7 +112,11 @@ def register(name: str) -> Callable[[type], type]:
 
 def _load_all() -> None:
     for module in _MODULES:
-        importlib.import_module(module)
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module:  # a module of the list that is still to be written
+                raise
 
 
 def solver_names() -> list[str]:
@@ -109,11 +139,151 @@ def make_solver(name: str, options: Mapping[str, Any] | None = None) -> Solver:
     UsageError
         If there is no such solver, or it has no such option: misspelt options are never ignored.
     """
-    _load_all()
-    if name not in _REGISTRY:
-        raise UsageError(f"no solver named {name!r}; there are {', '.join(sorted(_REGISTRY))}")
-    known = [parameter for parameter in inspect.signature(_REGISTRY[name]).parameters if parameter != "self"]
+    solver = _find(name)
+    known = [parameter for parameter in inspect.signature(solver).parameters if parameter != "self"]
     for option in options or {}:
         if option not in known:
             raise UsageError(f"solver {name!r} has no option {option!r}; it has {', '.join(known) or 'none'}")
-    return _REGISTRY[name](**(options or {}))
+    return solver(**(options or {}))
+
+
+def _find(name: str) -> Callable[..., Solver]:
+    _load_all()
+    if name not in _REGISTRY:
+        raise UsageError(f"no solver named {name!r}; there are {', '.join(sorted(_REGISTRY))}")
+    return _REGISTRY[name]
+
+
+def availability(name: str) -> tuple[bool, str]:
+    """Tell whether a solver can run here, and what it would use or what it lacks.
+
+    Returns
+    -------
+    (True, version) or (False, reason)
+
+    Raises
+    ------
+    UsageError
+        If there is no such solver.
+    """
+    solver = _find(name)
+    available = getattr(solver, "available", None)
+    if available is None:
+        return True, "part of nco"
+    try:
+        return True, available()
+    except SolverUnavailable as error:
+        return False, str(error)
+
+
+def require_package(module: str, distribution: str, extra: str = "baselines") -> str:
+    """Return "distribution version" of an installed package, without importing it.
+
+    Parameters
+    ----------
+    module, distribution : str
+        The name to import and the name to install.
+    extra : str
+        The extra of nco that installs it.
+
+    Raises
+    ------
+    SolverUnavailable
+        If it is not installed.
+    """
+    if importlib.util.find_spec(module) is None:
+        raise SolverUnavailable(f"needs the package {distribution}: pip install 'nco[{extra}]'")
+    return f"{distribution} {importlib.metadata.version(distribution)}"
+
+
+def check_whole(name: str, least: int, **options: object) -> None:
+    """Check that options of a solver are None or whole numbers not below ``least``.
+
+    Raises
+    ------
+    UsageError
+        Naming the solver and the option.
+    """
+    for option, value in options.items():
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if value is not None and not (is_whole and value >= least):  # type: ignore[operator]
+            raise UsageError(f"solver {name!r}: the option {option} is a whole number from {least}, not {value!r}")
+
+
+def check_positive(name: str, **options: object) -> None:
+    """Check that options of a solver are None or positive numbers.
+
+    Raises
+    ------
+    UsageError
+        Naming the solver and the option.
+    """
+    for option, value in options.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value is not None and not (is_number and value > 0):  # type: ignore[operator]
+            raise UsageError(f"solver {name!r}: the option {option} is a positive number, not {value!r}")
+
+
+def require_problem(solver: Solver, instances: Sequence[Instance]) -> None:
+    """Check that a solver solves the problems of all instances.
+
+    Raises
+    ------
+    UsageError
+        Naming the first instance that it does not.
+    """
+    for instance in instances:
+        if instance.problem not in solver.problems:
+            solves = ", ".join(solver.problems)
+            raise UsageError(
+                f"instance {instance.name!r}: solver {solver.name!r} solves {solves}, not {instance.problem}"
+            )
+
+
+def require_matrix(solver: Solver, instances: Sequence[Instance]) -> None:
+    """Check that a solver which works on a distance matrix can have one of each instance.
+
+    Raises
+    ------
+    UsageError
+        Naming the first instance that is too large for a dense matrix or has a negative distance.
+    """
+    for instance in instances:
+        if instance.num_nodes > DENSE_LIMIT:
+            raise UsageError(
+                f"instance {instance.name!r}: {instance.num_nodes} nodes are too many for solver {solver.name!r}, "
+                f"which works on a distance matrix; the limit is {DENSE_LIMIT}"
+            )
+        if instance.weights is not None and (instance.weights < 0).any():
+            raise UsageError(f"instance {instance.name!r}: solver {solver.name!r} takes no negative weights")
+
+
+def solve_in_turn(
+    instances: Sequence[Instance], solve_one: Callable[[int, Instance], Solution], progress: Progress | None
+) -> list[Solution]:
+    """Solve instances one after the other; one that fails does not lose the others.
+
+    Parameters
+    ----------
+    solve_one : callable
+        From an instance and its number to its solution; raises SolverError or InfeasibleSolution, naming the
+        instance, where it has none.
+
+    Raises
+    ------
+    SolverError
+        After the last instance, if some have no solution.
+    """
+    solutions: list[Solution | None] = []
+    failures: list[NcoError] = []
+    for number, instance in enumerate(instances):
+        try:
+            solutions.append(solve_one(number, instance))
+        except (SolverError, InfeasibleSolution) as error:
+            solutions.append(None)
+            failures.append(error)
+        if progress:
+            progress(number + 1, len(instances))
+    if failures:
+        raise SolverError("; ".join(map(str, failures)), solutions) from failures[0]
+    return [solution for solution in solutions if solution is not None]

@@ -1,0 +1,124 @@
+"""A process that runs a foreign solver: what happens to it does not happen to us."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import weakref
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from typing import Any
+
+from nco.solvers.base import SolverError
+
+_SCRIPT = Path(__file__).with_name("engines.py")
+
+
+class Worker:
+    """Runs the jobs of one engine of :mod:`nco.solvers.engines`, one after the other, in a process group of its own.
+
+    The process starts with the first job and serves until the worker is closed or collected. It also ends by itself,
+    and its running job with it, when the process that owns the worker dies.
+
+    Parameters
+    ----------
+    engine : str
+        A key of :data:`nco.solvers.engines.ENGINES`.
+    """
+
+    def __init__(self, engine: str):
+        self.engine = engine
+        self._process: subprocess.Popen[bytes] | None = None
+        self._jobs: Connection | None = None
+        self._stop: weakref.finalize[..., Worker] | None = None
+
+    def run(self, job: dict[str, Any], name: str, timeout: float | None = None) -> Any:
+        """Return the result of a job.
+
+        Parameters
+        ----------
+        job : dict
+            What the engine takes.
+        name : str
+            The instance's, for the message of an error.
+        timeout : float, optional
+            Wall-clock seconds after which the process is killed.
+
+        Raises
+        ------
+        SolverError
+            If the engine fails, dies or does not answer in time.
+        """
+
+        def failure(reason: str) -> SolverError:
+            return SolverError(f"instance {name!r}: {self.engine} failed: {reason}")
+
+        jobs = self._start()
+        try:
+            jobs.send(job)
+            if not jobs.poll(timeout):
+                raise failure(f"no answer within {timeout:g} s, so its process was killed")
+            state, result = jobs.recv()
+        except (EOFError, OSError):
+            self.close()
+            raise failure("its worker process died") from None
+        except BaseException:  # the answer that is still to come would be taken for that of the next job
+            self.close()
+            raise
+        if state != "done":
+            raise failure(result)
+        return result
+
+    def close(self) -> None:
+        """End the process and all that it has started."""
+        if self._stop is not None:
+            self._stop()
+        self._process = self._jobs = self._stop = None
+
+    def _start(self) -> Connection:
+        """Return the connection to the process, which is started where there is none."""
+        if self._process is not None and self._process.poll() is not None:
+            self.close()
+        if self._jobs is None:
+            ours, theirs = Pipe()
+            # -P: the script's folder holds modules with the names of the packages that it imports.
+            command = [sys.executable, "-P", str(_SCRIPT), self.engine, str(theirs.fileno())]
+            self._process = subprocess.Popen(
+                command,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            theirs.close()
+            self._jobs = ours
+            self._stop = weakref.finalize(self, _end, self._process, ours)
+        return self._jobs
+
+
+def _end(process: subprocess.Popen[bytes], jobs: Connection) -> None:
+    jobs.close()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def wall_limit(kill_after: float | None, time_limit: float | None) -> float | None:
+    """Return the wall-clock seconds after which a worker's job is killed.
+
+    LKH and HGS measure their limits in CPU seconds and do not count their preparations; on a busy machine that is
+    several times as long by the wall clock.
+
+    Parameters
+    ----------
+    kill_after : float or None
+        What the user says.
+    time_limit : float or None
+        The solver's own limit. Without either, nothing is killed.
+    """
+    if kill_after is None and time_limit is not None:
+        return 3.0 * time_limit + 60.0
+    return kill_after
