@@ -1,0 +1,334 @@
+"""L2C-Insert as a solver, and the same reconstruction with cheapest insertion in place of the network."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nco.errors import UsageError
+from nco.instance import Instance, InstanceBatch
+from nco.models.l2c_insert.pretrained import load_insertion
+from nco.search.construction import construct_greedily
+from nco.search.rebuild import Scorer
+from nco.search.reconstruction import ReconstructionLog, reconstruct
+from nco.search.regions import RegionRule
+from nco.search.window import Window, WindowRule, cheapest_insertion
+from nco.solution import Solution, giant_tour, split_giant_tour
+from nco.solvers.base import Progress, check_whole, make_solver, register, require_problem
+
+logger = logging.getLogger(__name__)
+
+GREEDY = "greedy"
+# Up to this many nodes an instance is one region, as the networks saw in training.
+ONE_REGION = 150
+# A greedy start beyond this many nodes costs more than it is worth: a random insertion is about as good.
+GREEDY_LIMIT = 200
+# Rows that go through a network at once: more do not run faster on a CPU, and need more memory.
+ROWS_AT_ONCE = 1_024
+TRACE_POINTS = 200
+
+
+class Reconstruction:
+    """Start solutions improved by local reconstruction; a subclass says what scores the positions.
+
+    Parameters
+    ----------
+    iterations : int
+        Each rebuilds every region of every instance once; 0 returns the start. With a time limit they end early.
+    start : str
+        "greedy", any solver's name (its solutions are improved), or "auto": greedy up to 200 nodes, else
+        random insertion.
+    start_options : dict, optional
+        Of the solver that makes the start.
+    holes : (int, int), optional
+        Smallest and largest number of nodes taken out of a region. By default 4 to 50 of an instance that is one
+        region, else 4 to 30.
+    region_size : int, optional
+        Nodes per region, about; by default 60, and up to 150 nodes the whole instance.
+    single_region : bool
+        Rebuild one region of an instance at a time, as published, instead of all of them.
+    order : {"nearest", "polar"}
+        Which open node follows the last inserted one in a reconstruction; "polar" for the CVRP only.
+    construction_order : {"nearest", "polar"}, optional
+        The same for a greedy start; by default polar for the CVRP.
+    batch_size : int
+        Instances of one size that are solved together.
+    device : str
+        "auto" takes a GPU where there is one.
+    threads : int, optional
+        Of PyTorch on a CPU; by default what PyTorch is set to.
+    """
+
+    name = "reconstruction"
+    problems: tuple[str, ...] = ("tsp", "cvrp")
+
+    def __init__(
+        self,
+        iterations: int = 200,
+        start: str = "auto",
+        start_options: Mapping[str, Any] | None = None,
+        holes: Sequence[int] | None = None,
+        region_size: int | None = None,
+        single_region: bool = False,
+        order: str = "nearest",
+        construction_order: str | None = None,
+        batch_size: int = 1_000,
+        device: str = "auto",
+        threads: int | None = None,
+    ):
+        check_whole(self.name, 0, iterations=iterations)
+        check_whole(self.name, 1, region_size=region_size, batch_size=batch_size, threads=threads)
+        if holes is not None and not (len(holes) == 2 and 1 <= holes[0] <= holes[1]):
+            raise UsageError(f"{self.name}: holes are two sizes, the smaller first, not {list(holes)}")
+        for chosen in (order, construction_order):
+            if chosen not in ("nearest", "polar", None):
+                raise UsageError(f"{self.name}: unknown order {chosen!r}; known are nearest and polar")
+        self.iterations = iterations
+        self.start = start
+        self.start_options = start_options
+        self.holes = (int(holes[0]), int(holes[1])) if holes is not None else None
+        self.region_size = region_size
+        self.single_region = single_region
+        self.order = order
+        self.construction_order = construction_order
+        self.batch_size = batch_size
+        self.device = choose_device(device)
+        self.threads = threads
+
+    def scorer(self, problem: str) -> tuple[Scorer, WindowRule]:
+        """Return what scores positions of a problem, on the solver's device, and the window it sees."""
+        raise NotImplementedError
+
+    def solve(
+        self,
+        instances: Sequence[Instance],
+        *,
+        seed: int,
+        time_limit: float | None = None,
+        progress: Progress | None = None,
+    ) -> list[Solution]:
+        """Solve instances, those of one problem and size together; see :class:`nco.solvers.base.Solver`."""
+        require_problem(self, instances)
+        by_size: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for number, instance in enumerate(instances):
+            by_size[instance.problem, instance.num_nodes].append(number)
+        solutions: list[Solution | None] = [None] * len(instances)
+        done = 0
+        for numbers in by_size.values():
+            for begin in range(0, len(numbers), self.batch_size):
+                chunk = numbers[begin : begin + self.batch_size]
+                report = _partial_progress(progress, done, len(chunk), len(instances), self.iterations)
+                with _threads(self.threads), torch.inference_mode():
+                    solved = self._solve_batch(
+                        [instances[number] for number in chunk], (seed, begin), time_limit, report
+                    )
+                for number, solution in zip(chunk, solved, strict=True):
+                    solutions[number] = solution
+                done += len(chunk)
+                if progress is not None:
+                    progress(done, len(instances))
+        return [solution for solution in solutions if solution is not None]
+
+    def _solve_batch(
+        self,
+        instances: list[Instance],
+        seed: tuple[int, int],
+        time_limit: float | None,
+        report: Callable[[int], None] | None,
+    ) -> list[Solution]:
+        started = time.perf_counter()
+        problem, size = instances[0].problem, instances[0].num_nodes
+        scorer, window = self.scorer(problem)
+        batch = InstanceBatch.from_instances(instances, self.device)
+        tours = self._start(instances, batch, scorer, window, seed[0])
+        spent = time.perf_counter() - started
+        left = None if time_limit is None else max(time_limit * len(instances) - spent, 0.0)
+        whole = size <= ONE_REGION
+        rule = RegionRule(
+            self.region_size or (size if whole else 60),
+            self.holes or ((4, 50) if whole else (4, 30)),
+            self.single_region,
+        )
+        tours, log = reconstruct(
+            instances,
+            batch,
+            tours,
+            scorer,
+            np.random.default_rng(seed),
+            window=_ordered(window, self.order),
+            regions=rule,
+            iterations=self.iterations,
+            time_limit=left,
+            progress=report,
+        )
+        routes = [split_giant_tour(problem, tour) for tour in tours.cpu().numpy()]
+        seconds = (time.perf_counter() - started) / len(instances)
+        info = {
+            "iterations": log.iterations,
+            "insertions": round(log.insertions / len(instances)),
+            "start": self._start_name(size),
+            "device": str(self.device),
+            "threads": torch.get_num_threads(),
+            "batch": len(instances),
+        }
+        return [
+            Solution.judged(
+                instance,
+                routes[row],
+                seconds=seconds,
+                solver=self.name,
+                seed=seed[0],
+                trace=_trace(log, row, spent, len(instances)),
+                info=info,
+            )
+            for row, instance in enumerate(instances)
+        ]
+
+    def _start_name(self, size: int) -> str:
+        if self.start != "auto":
+            return self.start
+        return GREEDY if size <= GREEDY_LIMIT else "random-insertion"
+
+    def _start(
+        self, instances: list[Instance], batch: InstanceBatch, scorer: Scorer, window: WindowRule, seed: int
+    ) -> Tensor:
+        """Return giant tours to start from, int64 [B, L]."""
+        problem, size = instances[0].problem, instances[0].num_nodes
+        name = self._start_name(size)
+        if name == GREEDY:
+            order = self.construction_order or ("polar" if problem == "cvrp" else "nearest")
+            return construct_greedily(batch, scorer, _ordered(window, order))
+        length = size if problem == "tsp" else 2 * size - 1
+        starts = make_solver(name, self.start_options).solve(instances, seed=seed)
+        tours = np.stack([giant_tour(problem, start.routes, length) for start in starts])
+        return torch.from_numpy(tours).to(batch.device)
+
+
+@register("l2c-insert")
+class L2CInsert(Reconstruction):
+    """L2C-Insert: a network inserts, local reconstruction improves (Luo et al., NeurIPS 2025).
+
+    Parameters
+    ----------
+    weights : str, optional
+        Name of released weights, a folder with weights, or a training checkpoint; by default the released ones for
+        the problem.
+    **options
+        See :class:`Reconstruction`.
+    """
+
+    def __init__(
+        self,
+        weights: str | None = None,
+        iterations: int = 200,
+        start: str = "auto",
+        start_options: Mapping[str, Any] | None = None,
+        holes: Sequence[int] | None = None,
+        region_size: int | None = None,
+        single_region: bool = False,
+        order: str = "nearest",
+        construction_order: str | None = None,
+        batch_size: int = 1_000,
+        device: str = "auto",
+        threads: int | None = None,
+    ):
+        super().__init__(
+            iterations,
+            start,
+            start_options,
+            holes,
+            region_size,
+            single_region,
+            order,
+            construction_order,
+            batch_size,
+            device,
+            threads,
+        )
+        self.weights = weights
+        self._loaded: dict[str, tuple[Scorer, WindowRule]] = {}
+
+    def scorer(self, problem: str) -> tuple[Scorer, WindowRule]:
+        """Load the network of a problem, once."""
+        if problem not in self._loaded:
+            trained = load_insertion(self.weights or f"l2c-insert-{problem}-small", problem)
+            network = trained.network.to(self.device)
+
+            def score(window: Window) -> Tensor:
+                if len(window) <= ROWS_AT_ONCE:
+                    return network(window)
+                pieces = range(0, len(window), ROWS_AT_ONCE)
+                return torch.cat([network(window[begin : begin + ROWS_AT_ONCE]) for begin in pieces])
+
+            self._loaded[problem] = score, trained.window
+        return self._loaded[problem]
+
+
+@register("cheapest-reconstruction")
+class CheapestReconstruction(Reconstruction):
+    """The control: the same reconstruction and windows, with cheapest insertion in place of the network."""
+
+    def scorer(self, problem: str) -> tuple[Scorer, WindowRule]:
+        """Return cheapest insertion and the small networks' window."""
+        return cheapest_insertion, WindowRule(positions=16 if problem == "tsp" else 20, unvisited=1)
+
+
+def choose_device(device: str) -> torch.device:
+    """Return the device that an option names; "auto" takes a GPU where there is one, and says so.
+
+    Raises
+    ------
+    UsageError
+        If there is no such device.
+    """
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        logger.info("running on %s", device)
+    try:
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        raise UsageError(f"no device {device!r} here: {str(error).splitlines()[0]}") from error
+    return chosen
+
+
+def _ordered(window: WindowRule, order: str) -> WindowRule:
+    return WindowRule(window.positions, window.unvisited, order, window.depot_is_near, window.show_full)
+
+
+@contextmanager
+def _threads(threads: int | None) -> Iterator[None]:
+    """Run with so many threads of PyTorch, and set the old number again."""
+    before = torch.get_num_threads()
+    if threads is not None:
+        torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _partial_progress(
+    progress: Progress | None, done: int, now: int, total: int, iterations: int
+) -> Callable[[int], None] | None:
+    """Turn iterations on a batch of instances into instances done."""
+    if progress is None:
+        return None
+    return lambda iteration: progress(done + now * iteration // max(iterations, 1), total)
+
+
+def _trace(log: ReconstructionLog, row: int, spent: float, batch: int) -> list[tuple[float, float]]:
+    """Return (seconds, cost) points of one instance, each in its share of the batch's time."""
+    step = max(len(log.points) // TRACE_POINTS, 1)
+    points = log.points[::step]
+    if points[-1] is not log.points[-1]:
+        points.append(log.points[-1])
+    return [((spent + seconds) / batch, float(costs[row])) for seconds, costs in points]
