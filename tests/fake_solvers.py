@@ -75,8 +75,22 @@ class Broken(Fake):
         raise RuntimeError("a screw is loose")
 
 
+class Partial(Fake):
+    """Has no solution for the first of all instances, but keeps the others'."""
+
+    def solve(self, instances, *, seed, time_limit=None, progress=None):
+        """Raise the failure that carries the other solutions."""
+        solutions = super().solve(instances, seed=seed)
+        raise base.SolverError(f"instance {instances[0].name!r}: no time left", [None, *solutions[1:]])
+
+
 class Unavailable(Fake):
     """Lacks a package."""
+
+    @classmethod
+    def available(cls):
+        """Raise."""
+        raise SolverUnavailable("needs a package: pip install unavailable")
 
     def solution(self, instance, seed):
         """Raise."""
@@ -124,6 +138,7 @@ SOLVERS = {
     "tsp-only": TSPOnly,
     "fails-on": FailsOn,
     "broken": Broken,
+    "partial": Partial,
     "unavailable": Unavailable,
     "cheat": Cheat,
     "batched": Batched,

@@ -1,4 +1,4 @@
-"""``nco info``: versions, devices, and which solvers work here."""
+"""``nco info``: versions, devices, and which solvers are available."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ import argparse
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
 
 from nco import __version__
-
-if TYPE_CHECKING:
-    from nco.instance import Instance
 
 _PACKAGES = (
     "torch",
@@ -36,7 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "info",
         help="show versions, devices and the solvers found",
-        description="Show versions and devices, and let each solver solve a tiny instance to see whether it works.",
+        description="Show versions and devices, and which solvers are available or what they lack.",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -45,24 +41,29 @@ def run(args: argparse.Namespace) -> int:
     """Carry out the command and return its exit code."""
     from nco.eval.records import to_json
     from nco.eval.tables import Table
-    from nco.solvers import solver_names
+    from nco.solvers import solver_table
+    from nco.solvers.base import availability
 
     versions: dict[str, str | None] = {"nco": __version__, "python": platform.python_version()}
     versions |= {name: _version(name) for name in _PACKAGES}
     devices = _devices()
-    solvers = {name: _try(name) for name in solver_names()}
+    problems = {name: list(getattr(solver, "problems", ())) for name, solver in solver_table().items()}
+    found = {name: availability(name) for name in problems}
     if args.json:
-        found = {name: {"problems": problems, "failure": failure} for name, (problems, failure) in solvers.items()}
-        print(to_json({"versions": versions, "devices": devices, "solvers": found}))
+        solvers = {
+            name: {"available": works, "problems": problems[name], "state": state}
+            for name, (works, state) in found.items()
+        }
+        print(to_json({"versions": versions, "devices": devices, "solvers": solvers}))
         return 0
     known = {name: number or "not installed" for name, number in versions.items()}
     Table(("package", "version"), list(known.items()), left=2).show()
     print()
     Table(("device", ""), list(devices.items()), left=2).show()
     print()
-    table = Table(("solver", "problems", "state"), left=3)
-    for name, (problems, failure) in solvers.items():
-        table.rows.append((name, ", ".join(problems), failure or "works"))
+    table = Table(("solver", "problems", "available", "with"), left=4)
+    for name, (works, state) in found.items():
+        table.rows.append((name, ", ".join(problems[name]), "yes" if works else "no", state))
     table.show()
     return 0
 
@@ -83,30 +84,3 @@ def _devices() -> dict[str, str]:
         properties = torch.cuda.get_device_properties(number)
         devices[f"cuda:{number}"] = f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB"
     return devices
-
-
-def _try(name: str) -> tuple[list[str], str | None]:
-    """Return the problems of a solver, and why it cannot solve the smallest of them, if so."""
-    from nco.instance import PROBLEMS
-    from nco.solvers import make_solver, solver_table
-
-    problems = list(getattr(solver_table()[name], "problems", PROBLEMS))
-    try:
-        solver = make_solver(name)
-        for problem in problems:
-            solver.solve([_tiny(problem)], seed=1, time_limit=1.0)
-    except Exception as error:  # whatever it is, it is the answer
-        return problems, f"{type(error).__name__}: {error}"
-    return problems, None
-
-
-def _tiny(problem: str) -> Instance:
-    """Return eight nodes, on which every solver should have something to do."""
-    import numpy as np
-
-    from nco.instance import Instance
-
-    coords = np.array([[2, 2], [0, 0], [4, 0], [4, 3], [0, 3], [2, 0], [1, 4], [3, 1]])
-    if problem == "tsp":
-        return Instance("tiny", "tsp", coords)
-    return Instance("tiny", "cvrp", coords, demand=np.array([0, 1, 1, 1, 1, 1, 1, 1]), capacity=3)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nco.instance import Instance
+    from nco.progress import Progress
     from nco.solution import Solution
+    from nco.solvers import Solver
 
 # The best of the released neural solvers, for either problem.
 DEFAULT_SOLVER = "l2c-insert"
@@ -41,7 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry out the command and return its exit code."""
+    """Carry out the command and return its exit code, 1 if the solver has failed on some instances."""
     from nco.data import read_any
     from nco.errors import UsageError
     from nco.eval.records import solution_record, to_json
@@ -55,27 +58,40 @@ def run(args: argparse.Namespace) -> int:
     solver = make_solver(args.solver, _options(args))
     sets = [read_any(path, args.rounding) for path in args.files]
     instances = [instance for one in sets for instance in one]
-    _check(instances, solver.name, solver.problems, unique=args.out is not None)
+    _check(instances, solver, unique=args.out is not None)
     solved: list[tuple[Instance, Solution]] = []
+    failures: list[str] = []
     with track(len(instances), "solve") as progress:
-        # The instances of a file go to the solver together, so that a neural one can batch them.
+        done = 0
         for one in sets:
-            solutions = solver.solve(
-                one,
-                seed=args.seed,
-                time_limit=args.time_limit,
-                progress=part(progress, len(solved), len(one), len(instances)),
-            )
+            inner = part(progress, done, len(one), len(instances))
+            solutions, failure = _solve(solver, one, args.seed, args.time_limit, inner)
             for instance, solution in zip(one, solutions, strict=True):
-                solved.append((instance, solution))
-                if args.out is not None:
-                    _write(instance, solution, args.out, args.plot)
-                if args.json:
-                    print(to_json(solution_record(instance, solution)), flush=True)
-            progress(len(solved), len(instances))
+                if solution is not None:
+                    solved.append((instance, solution))
+                    if args.out is not None:
+                        _write(instance, solution, args.out, args.plot)
+                    if args.json:
+                        print(to_json(solution_record(instance, solution)), flush=True)
+            failures += [failure] if failure else []
+            done += len(one)
     if not args.json:
         _show(solved)
-    return 0
+    for failure in failures:
+        print("nco: failed:", failure, file=sys.stderr)
+    return 1 if failures else 0
+
+
+def _solve(
+    solver: Solver, instances: Sequence[Instance], seed: int, time_limit: float | None, progress: Progress
+) -> tuple[Sequence[Solution | None], str]:
+    """Solve the instances of a file together, so that a neural solver can batch them; say what has failed."""
+    from nco.solvers.base import SolverError
+
+    try:
+        return solver.solve(instances, seed=seed, time_limit=time_limit, progress=progress), ""
+    except SolverError as failure:
+        return failure.solutions or [None] * len(instances), str(failure)
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
@@ -91,14 +107,14 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     return {**options, "iterations": args.iterations}
 
 
-def _check(instances: Sequence[Instance], solver: str, problems: Sequence[str], unique: bool) -> None:
+def _check(instances: Sequence[Instance], solver: Solver, unique: bool) -> None:
     """Refuse, before anything is solved, what the solver cannot solve and names that would share a file."""
     from nco.errors import UsageError
 
     names: set[str] = set()
     for instance in instances:
-        if instance.problem not in problems:
-            raise UsageError(f"solver {solver!r} does not solve {instance.name!r}, a {instance.problem.upper()}")
+        if instance.problem not in solver.problems:
+            raise UsageError(f"solver {solver.name!r} does not solve {instance.name!r}, a {instance.problem.upper()}")
         if unique and (instance.name in names or not instance.name or instance.name != Path(instance.name).name):
             reason = "two instances have this name" if instance.name in names else "it is no file name"
             raise UsageError(f"instance {instance.name!r} cannot be written into a folder: {reason}")

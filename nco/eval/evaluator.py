@@ -21,6 +21,7 @@ from nco.instance import Instance, Reference
 from nco.progress import Progress, part
 from nco.solution import Solution
 from nco.solvers import Solver, make_solver
+from nco.solvers.base import SolverError
 
 # Instances that a solver that works on batches gets at a time: a kill costs at most their work.
 BATCH_SIZE = 100
@@ -145,11 +146,13 @@ def _solve(
         if len(solutions) != len(instances):
             raise RuntimeError(f"{len(solutions)} solutions for {len(instances)} instances")
         return list(solutions)
+    except SolverError as failure:
+        return [solution or failure for solution in failure.solutions or [None] * len(instances)]
     except Exception as error:
         _LOGGER.debug("solver %r failed", entry.label, exc_info=True)
         if isinstance(error, SolverUnavailable) or len(instances) == 1:
             return [error] * len(instances)
-        # One instance has failed, or memory does not suffice for all: alone, the others may have a solution.
+        # One instance may be the reason, or memory that does not suffice for all: alone, others may have a solution.
         return [_solve(engine, [instance], entry, seed, None)[0] for instance in instances]
 
 

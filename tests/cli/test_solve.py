@@ -95,6 +95,16 @@ def test_options_reach_the_solver(tsp, tmp_path):
     assert log.read_text() == "square\n"
 
 
+def test_what_fails_does_not_lose_the_rest(tsp, cvrp, tmp_path, capsys):
+    """A failure is exit code 1 and a line; the solutions of other instances are printed and written."""
+    words = ["solve", str(tmp_path), "--solver", "partial", "--json", "--out", str(tmp_path / "out")]
+    assert main(words) == 1
+    out, err = capsys.readouterr()
+    assert [json.loads(line)["name"] for line in out.splitlines()] == ["trips"]
+    assert "nco: failed: instance 'square': no time left" in err.splitlines()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["trips.sol"]
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

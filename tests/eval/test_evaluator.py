@@ -87,6 +87,13 @@ def test_failures_are_records(tmp_path):
     assert lines(tmp_path) == records
 
 
+def test_solutions_that_a_failure_carries_are_kept(tmp_path):
+    """A solver that fails on one instance of several may hand over its solutions of the others."""
+    entry = SolverEntry("partial", "partial", batch_size=3)
+    records = evaluate(suite([tsp(0), tsp(1), tsp(2)], entry), tmp_path).records
+    assert [record["failure"] for record in records] == ["SolverError: instance 'tsp-0': no time left", None, None]
+
+
 def test_an_unavailable_solver_is_a_failure(tmp_path):
     """A missing package does not stop the other solvers."""
     records = evaluate(suite([tsp(0)], "unavailable", "fake"), tmp_path).records
