@@ -8,6 +8,7 @@ import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -175,6 +176,7 @@ def _record(
     solution = outcome if isinstance(outcome, Solution) else None
     if suite.reference != FILE_REFERENCE:
         instance = _referenced(instance, number, suite.reference, entry.label, solution, log)
+    info: dict[str, Any] = {} if solution is None else solution.info
     record: Record = {"instance": number}
     if solution is None:
         record |= failure_record(instance, entry.label, suite.seed)
@@ -185,9 +187,9 @@ def _record(
         "options": dict(entry.options),
         "time_limit": entry.time_limit,
         "trace": [] if solution is None else solution.trace,
-        "info": {} if solution is None else solution.info,
-        "device": None if solution is None else solution.info.get("device", "cpu"),
-        "threads": torch.get_num_threads(),
+        "info": info,
+        "device": info.get("device", "cpu"),
+        "threads": info.get("threads", torch.get_num_threads()),
         "versions": {"nco": __version__, "torch": torch.__version__, "python": platform.python_version()},
         "failure": f"{type(outcome).__name__}: {outcome}" if isinstance(outcome, Exception) else None,
     }

@@ -166,12 +166,15 @@ def instance_table(records: Sequence[Record]) -> Table:
 
 def conditions(comparison: Comparison) -> str:
     """Return one line on what the records were made with."""
-    facts: dict[str, None] = {}
-    for record in comparison.records:
-        versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
-        facts[f"{versions}; threads: {record['threads']}"] = None
-    devices = sorted({record["device"] for record in comparison.records if record["device"]})
-    return f"Seed {comparison.suite.seed}; {' / '.join(facts)}; device: {', '.join(devices) or 'none'}."
+    versions = {
+        ", ".join(f"{name} {version}" for name, version in one["versions"].items()) for one in comparison.records
+    }
+    devices = {record["device"] for record in comparison.records}
+    threads = {str(record["threads"]) for record in comparison.records}
+    return (
+        f"Seed {comparison.suite.seed}; {' / '.join(sorted(versions))}; device: {', '.join(sorted(devices))}; "
+        f"threads: {', '.join(sorted(threads))}."
+    )
 
 
 def write_markdown(comparison: Comparison, path: str | Path) -> None:

@@ -39,7 +39,7 @@ class Solver(Protocol):
 
     A solver that needs a package or an executable has a class method ``available() -> str``: it returns what it found,
     with the version, or raises SolverUnavailable. It is cheap: nothing is imported. Building a solver never fails for
-    what is missing; ``solve`` does.
+    what is missing; ``solve`` does. A solver that works on same-size instances at once says so by ``batched = True``.
 
     Attributes
     ----------

@@ -69,6 +69,7 @@ class Reconstruction:
 
     name = "reconstruction"
     problems: tuple[str, ...] = ("tsp", "cvrp")
+    batched = True
 
     def __init__(
         self,
