@@ -9,8 +9,11 @@ from nco.instance import Instance
 from nco.solution import Routes, routes_cost
 
 
-def demands(instance: Instance) -> tuple[NDArray[np.int64], int]:
-    """Return demand [N] and capacity of a CVRP.
+def reduced_demands(instance: Instance) -> tuple[NDArray[np.int64], int]:
+    """Return demand [N] and capacity of a CVRP in the largest unit that keeps all demands whole.
+
+    The demands are divided by their greatest common divisor, and so is the capacity, rounded down and cut to the total
+    demand: the same routes are feasible. Solvers that keep loads in 32 bits or in floating point so get small numbers.
 
     Raises
     ------
@@ -19,12 +22,14 @@ def demands(instance: Instance) -> tuple[NDArray[np.int64], int]:
     """
     if instance.demand is None or instance.capacity is None:
         raise ValueError(f"instance {instance.name!r} is no CVRP")
-    return instance.demand, instance.capacity
+    unit = max(1, int(np.gcd.reduce(instance.demand)))
+    demand = instance.demand // unit
+    return demand, min(instance.capacity // unit, max(1, int(demand.sum())))
 
 
 def load_bound(instance: Instance) -> int:
     """Return the vehicles that the total demand needs: ceil(sum(demand) / capacity), at least 1."""
-    demand, capacity = demands(instance)
+    demand, capacity = reduced_demands(instance)
     return max(1, -(-int(demand.sum()) // capacity))
 
 
@@ -33,7 +38,7 @@ def packed_vehicles(instance: Instance) -> int:
 
     It may exceed :func:`load_bound`: demands of 3, 4 and 5 need three vehicles of capacity 6, not two.
     """
-    demand, capacity = demands(instance)
+    demand, capacity = reduced_demands(instance)
     room: list[int] = []
     for size in sorted(demand[demand > 0].tolist(), reverse=True):
         bin_ = next((number for number, left in enumerate(room) if left >= size), None)
@@ -50,7 +55,7 @@ def generous_fleets(instance: Instance) -> list[int]:
     The first is the rule of HGS-CVRP, ceil(1.3 * sum(demand) / capacity) + 3, if a packing into so many is known; the
     last, one vehicle for each customer, is never short.
     """
-    demand, capacity = demands(instance)
+    demand, capacity = reduced_demands(instance)
     usual = -(-13 * int(demand.sum()) // (10 * capacity)) + 3
     return sorted({min(max(usual, packed_vehicles(instance)), instance.num_customers), instance.num_customers})
 
@@ -65,7 +70,7 @@ def tiny_routes(instance: Instance) -> Routes | None:
     if instance.problem == "tsp":
         return [np.arange(instance.num_nodes)]
     apart = [np.array([node]) for node in range(1, instance.num_nodes)]
-    demand, capacity = demands(instance)
+    demand, capacity = reduced_demands(instance)
     if len(apart) < 2 or demand.sum() > capacity:
         return apart
     together = [np.array([1, 2])]

@@ -23,7 +23,7 @@ from nco.solvers.base import (
     require_problem,
     solve_in_turn,
 )
-from nco.solvers.fleet import demands, generous_fleets, tiny_routes
+from nco.solvers.fleet import generous_fleets, reduced_demands, tiny_routes
 from nco.solvers.worker import Worker, wall_limit
 
 # Two packages of the same program; the second has wheels for newer Pythons.
@@ -44,7 +44,7 @@ class HGS:
         all of the time.
     kill_after : float, optional
         Wall-clock seconds after which the process of an instance is killed, and the instance has failed. By default a
-        minute more than 3 times the time limit; without a time limit, never.
+        minute more than 10 times the time limit; without a time limit, never.
 
     Notes
     -----
@@ -109,7 +109,7 @@ def search_data(instance: Instance) -> dict[str, Any]:
     scaled by a power of ten that brings the largest between 1,000 and 10,000, and large demands by a power of two,
     which keeps their sums exact.
     """
-    demand, capacity = demands(instance)
+    demand, capacity = reduced_demands(instance)
     if not demand.any():
         demand, capacity = (np.arange(len(demand)) > 0).astype(np.int64), len(demand)
     shrink = 2.0 ** -max(0, math.ceil(math.log2(int(demand.max()) / _LARGEST_DEMAND)))

@@ -63,11 +63,12 @@ class LKH:
         Factor on the coordinates of unrounded instances, whose distances LKH rounds. By default their largest span
         becomes 1,000,000.
     spare_vehicles : int
-        The fleet is the smallest that is known to suffice, and LKH uses all of it. With vehicles to spare it may leave
-        some empty: on 100 customers that gave up to 1.7 % shorter routes in twice the time.
+        Vehicles beyond the smallest fleet that is known to suffice. Without any, LKH takes about half the time, but it
+        uses all vehicles there are and no more: routes were up to 1.6 % longer for 100 customers with demands of 1 to 9
+        and a capacity of 50, and 10 % for 8 customers.
     kill_after : float, optional
         Wall-clock seconds after which the process of an instance is killed, and the instance has failed. By default a
-        minute more than 3 times the time limit; without a time limit, never.
+        minute more than 10 times the time limit; without a time limit, never.
 
     Notes
     -----
@@ -84,7 +85,7 @@ class LKH:
         runs: int = 1,
         max_trials: int | None = None,
         scale: float | None = None,
-        spare_vehicles: int = 0,
+        spare_vehicles: int = 1,
         kill_after: float | None = None,
     ):
         if route is not None and route not in ROUTES:

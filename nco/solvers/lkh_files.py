@@ -14,7 +14,7 @@ from nco.data import write_instance, write_tour
 from nco.errors import UsageError
 from nco.instance import Instance
 from nco.solution import Routes, Solution, split_giant_tour
-from nco.solvers.fleet import load_bound, packed_vehicles
+from nco.solvers.fleet import load_bound, packed_vehicles, reduced_demands
 from nco.solvers.rounding import whole_distances
 
 # LKH multiplies distances by 100 and keeps the products, and sums of two or three of them, in 32 bits; in a CVRP all
@@ -46,9 +46,12 @@ def whole_instance(instance: Instance, scale: float | None = None) -> tuple[Inst
     UsageError
         If the scale makes a distance too long, or the demands do not fit into 32 bits.
     """
-    if instance.demand is not None and instance.demand.sum() > _LARGEST_LOAD:
-        raise UsageError(f"instance {instance.name!r}: LKH takes demands of at most {_LARGEST_LOAD} in all")
     plain = replace(instance, name="instance", node_ids=None, reference=None)
+    if instance.problem == "cvrp":
+        demand, capacity = reduced_demands(instance)
+        if demand.sum() > _LARGEST_LOAD:
+            raise UsageError(f"instance {instance.name!r}: LKH takes demands of at most {_LARGEST_LOAD} in all")
+        plain = replace(plain, demand=demand, capacity=capacity)
     if instance.metric == "GEO":
         return plain, 1.0
     if instance.coords is None or instance.metric == "EXPLICIT":
@@ -71,8 +74,8 @@ def whole_instance(instance: Instance, scale: float | None = None) -> tuple[Inst
 def attempts(instance: Instance, spare_vehicles: int) -> Iterator[tuple[Instance, dict[str, object]]]:
     """Yield what to give to LKH, the first time and whenever the result before was infeasible.
 
-    LKH uses all vehicles, and overloads one where they do not suffice. A fleet beyond the load bound may leave some
-    empty (MTSP_MIN_SIZE = 0), which takes LKH about twice the time. If one vehicle suffices, a TSP is left.
+    LKH overloads a vehicle where there are too few, and uses all of them unless it may leave some empty
+    (MTSP_MIN_SIZE = 0), which a fleet of the load bound cannot. If one vehicle suffices, what is left is a TSP.
 
     Yields
     ------
@@ -87,8 +90,8 @@ def attempts(instance: Instance, spare_vehicles: int) -> Iterator[tuple[Instance
     if smallest == 1:
         yield replace(instance, problem="tsp", demand=None, capacity=None), {}
         return
-    first = smallest + spare_vehicles
-    for vehicles in range(first, max(first, min(first + _MORE_VEHICLES, instance.num_customers)) + 1):
+    first = min(smallest + spare_vehicles, instance.num_customers)
+    for vehicles in range(first, min(first + _MORE_VEHICLES, instance.num_customers) + 1):
         may_be_empty = {"MTSP_MIN_SIZE": 0} if vehicles > load_bound(instance) else {}
         yield instance, {"VEHICLES": vehicles, **may_be_empty}
 

@@ -19,7 +19,7 @@ from nco.solvers.base import (
     require_problem,
     solve_in_turn,
 )
-from nco.solvers.fleet import demands, generous_fleets
+from nco.solvers.fleet import generous_fleets, reduced_demands
 from nco.solvers.rounding import whole_distances
 
 _LARGEST_DISTANCE = 1_000_000
@@ -91,7 +91,7 @@ def _search(instance: Instance, seconds: float) -> Routes:
     model = pywrapcp.RoutingModel(manager)
     model.SetArcCostEvaluatorOfAllVehicles(model.RegisterTransitMatrix(distances.tolist()))
     if not is_tsp:
-        demand, capacity = demands(instance)
+        demand, capacity = reduced_demands(instance)
         load = model.RegisterUnaryTransitVector(demand.tolist())
         model.AddDimension(load, 0, capacity, True, "load")
     parameters = pywrapcp.DefaultRoutingSearchParameters()

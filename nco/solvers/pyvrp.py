@@ -20,7 +20,7 @@ from nco.solvers.base import (
     require_problem,
     solve_in_turn,
 )
-from nco.solvers.fleet import demands, generous_fleets
+from nco.solvers.fleet import generous_fleets, reduced_demands
 from nco.solvers.rounding import whole_distances
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def problem_data(instance: Instance, scale: float | None = None) -> pyvrp.Proble
         clients = [pyvrp.Client(node) for node in nodes]
         vehicles = pyvrp.VehicleType(1)
     else:
-        demand, capacity = demands(instance)
+        demand, capacity = reduced_demands(instance)
         clients = [pyvrp.Client(node, delivery=[int(demand[node])]) for node in nodes]
         vehicles = pyvrp.VehicleType(generous_fleets(instance)[0], capacity=[capacity])
     no_time = np.zeros_like(distances)

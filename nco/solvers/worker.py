@@ -109,8 +109,8 @@ def _end(process: subprocess.Popen[bytes], jobs: Connection) -> None:
 def wall_limit(kill_after: float | None, time_limit: float | None) -> float | None:
     """Return the wall-clock seconds after which a worker's job is killed.
 
-    LKH and HGS measure their limits in CPU seconds and do not count their preparations; on a busy machine that is
-    several times as long by the wall clock.
+    LKH and HGS hold their limits against CPU seconds, and LKH does not count its preparation: on a busy machine they
+    may well take several times as long by the wall clock, so by default only what hangs is killed.
 
     Parameters
     ----------
@@ -120,5 +120,5 @@ def wall_limit(kill_after: float | None, time_limit: float | None) -> float | No
         The solver's own limit. Without either, nothing is killed.
     """
     if kill_after is None and time_limit is not None:
-        return 3.0 * time_limit + 60.0
+        return 10.0 * time_limit + 60.0
     return kill_after
