@@ -59,13 +59,15 @@ def _plain_lines(description: str, stream: TextIO, every: float) -> Progress:
     """Return a callable that writes a line at the first step, every so many seconds, and at the last step."""
     start = time.monotonic()
     next_line = start
+    is_done = False
 
     def report(done: int, total: int) -> None:
-        nonlocal next_line
+        nonlocal next_line, is_done
         now = time.monotonic()
-        if now >= next_line or done >= total:
+        if now >= next_line or (done >= total and not is_done):
             stream.write(f"{description}: {done}/{total} ({now - start:.0f} s)\n")
             stream.flush()
             next_line = now + every
+        is_done = done >= total
 
     return report

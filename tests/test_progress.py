@@ -14,10 +14,10 @@ class Terminal(io.StringIO):
 
 
 def test_plain_lines_where_there_is_no_terminal():
-    """The first and the last step have a line each, without control characters; steps in a hurry have none."""
+    """The first and the last step have one line each, without control characters; steps in a hurry have none."""
     stream = io.StringIO()
     with track(4, "solve", stream=stream, every=3600) as progress:
-        for done in range(5):
+        for done in (0, 1, 2, 3, 4, 4):
             progress(done, 4)
     assert stream.getvalue() == "solve: 0/4 (0 s)\nsolve: 4/4 (0 s)\n"
 

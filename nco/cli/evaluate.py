@@ -130,9 +130,10 @@ def _default_folder(args: argparse.Namespace, suite: Suite) -> Path:
 
 
 def _show(comparison: Comparison) -> None:
-    from nco.eval.report import instance_table, summary_table
+    from nco.eval.report import result_tables, summary_table
 
-    if len(comparison.records) <= _PRINTED_ROWS:
-        instance_table(comparison.records).show()
-        print()
+    for table in result_tables(comparison.records):
+        if len(table.rows) <= _PRINTED_ROWS:
+            table.show()
+            print()
     summary_table(comparison.records).show()

@@ -13,7 +13,7 @@ import numpy as np
 from nco.eval.evaluator import Comparison
 from nco.eval.plots import Curve, curve_figure, mean_curve, to_png, tour_figure
 from nco.eval.records import Record
-from nco.eval.report import comparable, conditions, instance_table, summary_table
+from nco.eval.report import comparable, conditions, result_tables, summary_table
 from nco.eval.tables import format_cost, format_gap
 from nco.instance import Instance
 from nco.solution import Routes
@@ -45,7 +45,7 @@ def write_page(comparison: Comparison, path: str | Path) -> None:
         f"<p>{escape(conditions(comparison))}</p>",
         summary_table(records).html(),
         *(_picture(title, figure) for title, figure in figures(comparison).items()),
-        instance_table(records).html(),
+        *(table.html() for table in result_tables(records)),
     ]
     head = f'<meta charset="utf-8"><title>{name}</title><style>{_STYLE}</style>'
     page = f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(content) + "\n</body></html>\n"

@@ -142,9 +142,9 @@ def summary_table(records: Sequence[Record]) -> Table:
 
 
 def instance_table(records: Sequence[Record]) -> Table:
-    """Return the table of all records, failures with their reasons."""
-    columns = ("instance", "solver", "result", "nodes", "cost", "reference", "gap", "time")
-    table = Table(columns, title="Instances", left=3)
+    """Return the table of all records; the reasons of failures are in :func:`failure_table`."""
+    columns = ("instance", "solver", "nodes", "cost", "reference", "gap", "time")
+    table = Table(columns, title="Instances", left=2)
     for record in records:
         reference = format_cost(record["reference"])
         if record["reference_kind"]:
@@ -153,15 +153,29 @@ def instance_table(records: Sequence[Record]) -> Table:
             (
                 record["name"],
                 record["solver"],
-                " ".join(record["failure"].split()) if record["failure"] else "solved",
                 str(record["num_nodes"]),
-                format_cost(record["cost"]),
+                "failed" if record["failure"] else format_cost(record["cost"]),
                 reference,
                 format_gap(record["gap"]),
                 format_seconds(record["seconds"]),
             )
         )
     return table
+
+
+def failure_table(records: Sequence[Record]) -> Table:
+    """Return the table of all failures with their reasons."""
+    table = Table(("instance", "solver", "reason"), title="Failures", left=3)
+    for record in records:
+        if record["failure"]:
+            table.rows.append((record["name"], record["solver"], " ".join(record["failure"].split())))
+    return table
+
+
+def result_tables(records: Sequence[Record]) -> list[Table]:
+    """Return the tables of all records and, where there are any, of the failures."""
+    failures = failure_table(records)
+    return [instance_table(records), *([failures] if failures.rows else [])]
 
 
 def conditions(comparison: Comparison) -> str:
@@ -178,12 +192,12 @@ def conditions(comparison: Comparison) -> str:
 
 
 def write_markdown(comparison: Comparison, path: str | Path) -> None:
-    """Write both tables as Markdown."""
+    """Write all tables as Markdown."""
     records = comparison.records
     parts = [
         f"## {comparison.suite.name}",
         conditions(comparison),
         summary_table(records).markdown(),
-        instance_table(records).markdown(),
+        *(table.markdown() for table in result_tables(records)),
     ]
     Path(path).write_text("\n\n".join(parts) + "\n", encoding="utf-8")

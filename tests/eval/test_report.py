@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from nco.eval.report import confidence_half_width, instance_table, summarise, summary_table
+from nco.eval.report import confidence_half_width, result_tables, summarise, summary_table
 
 
 def record(instance: int, solver: str, cost: float | None, reference: float | None = 10.0, **fields) -> dict:
@@ -101,10 +101,17 @@ def test_groups_by_problem_and_size():
 
 
 def test_tables_show_failures():
-    """The summary counts failures, and the list of results has their reasons."""
-    records = [record(0, "a", 11.0), record(0, "b", None)]
+    """The summary counts failures, the list of results marks them, and their reasons have a table, a row each."""
+    records = [record(0, "a", 11.0), record(0, "b", None, failure="ValueError: no\nidea")]
     assert summary_table(records).rows[1] == ("tsp", "b", "5", "0", "1", "0", "-", "-", "-", "-")
-    assert instance_table(records).rows == [
-        ("i0", "a", "solved", "5", "11", "10 (optimal)", "10.00 %", "11.0 s"),
-        ("i0", "b", "ValueError: no idea", "5", "-", "10 (optimal)", "-", "-"),
+    results, failures = result_tables(records)
+    assert results.rows == [
+        ("i0", "a", "5", "11", "10 (optimal)", "10.00 %", "11.0 s"),
+        ("i0", "b", "5", "failed", "10 (optimal)", "-", "-"),
     ]
+    assert failures.rows == [("i0", "b", "ValueError: no idea")]
+
+
+def test_no_table_of_no_failures():
+    """Where nothing has failed, nothing is said of failures."""
+    assert [table.title for table in result_tables([record(0, "a", 11.0)])] == ["Instances"]
