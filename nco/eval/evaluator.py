@@ -106,8 +106,9 @@ def evaluate(
     with RecordLog(folder, description, forget=is_stale) as log:
 
         def tell(some: Sequence[tuple[int, str]]) -> None:
-            for record in log.select(some) if on_record else ():
-                on_record(record)  # type: ignore[misc]
+            if on_record:
+                for record in log.select(some):
+                    on_record(record)
             if progress:
                 progress(len(log), len(pairs))
 
@@ -188,8 +189,9 @@ def _record(
         "time_limit": entry.time_limit,
         "trace": [] if solution is None else solution.trace,
         "info": info,
+        # Solvers that use anything else state it.
         "device": info.get("device", "cpu"),
-        "threads": info.get("threads", torch.get_num_threads()),
+        "threads": info.get("threads", 1),
         "versions": {"nco": __version__, "torch": torch.__version__, "python": platform.python_version()},
         "failure": f"{type(outcome).__name__}: {outcome}" if isinstance(outcome, Exception) else None,
     }
