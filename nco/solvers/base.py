@@ -24,8 +24,7 @@ class SolverError(NcoError, RuntimeError):
     Attributes
     ----------
     solutions : list of (Solution or None)
-        What came of all instances of the call, in order: the failed ones have None. Empty where one instance was
-        asked for.
+        Of all instances of a call of ``solve``, in order; None for the failed ones.
     """
 
     def __init__(self, message: str, solutions: Sequence[Solution | None] = ()):

@@ -23,6 +23,17 @@ from typing import Any
 Job = dict[str, Any]
 
 
+class EngineError(Exception):
+    """A job that has failed, for a reason that needs no more explanation."""
+
+
+def obituary(code: int, log: str) -> str:
+    """Say how a process ended, by its exit code or negative signal, with its last words."""
+    how = f"its process ended with status {code}" if code >= 0 else f"its process was killed by signal {-code}"
+    words = log.strip().splitlines()
+    return f"{how}: {words[-1].strip()}" if words else how
+
+
 def run_lkhpy(job: Job) -> list[int]:
     """Return the nodes that LKH visits, from 0; depot copies are 0 or N and above."""
     import LKHpy
@@ -43,9 +54,17 @@ def run_elkai(job: Job) -> list[int]:
 
 def run_executable(job: Job) -> list[int]:
     """Return the nodes that LKH visits, from 0; depot copies are N and above."""
-    subprocess.run(
-        [job["executable"], job["parameter_file"]], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True
+    command = [job["executable"], job["parameter_file"]]
+    ended = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
     )
+    if ended.returncode:
+        raise EngineError(obituary(ended.returncode, ended.stderr))
     tour = Path(job["tour_file"])
     if not tour.exists():  # no run has ended within the limits
         return []
@@ -109,23 +128,17 @@ def _run(function: Callable[[Job], Any], job: Job, jobs: Connection) -> tuple[st
         _, status = os.waitpid(child, 0)
         if outcome is None:
             log.seek(0)
-            outcome = "failed", _obituary(status, log.read().decode(errors="replace"))
+            outcome = "failed", obituary(os.waitstatus_to_exitcode(status), log.read().decode(errors="replace"))
         return outcome
 
 
 def _outcome(function: Callable[[Job], Any], job: Job) -> tuple[str, Any]:
     try:
         return "done", function(job)
+    except EngineError as error:
+        return "failed", str(error)
     except Exception as error:
         return "failed", f"{type(error).__name__}: {error}"
-
-
-def _obituary(status: int, log: str) -> str:
-    """Say how a process ended, with its last words."""
-    code = os.waitstatus_to_exitcode(status)
-    how = f"its process ended with status {code}" if code >= 0 else f"its process was killed by signal {-code}"
-    words = log.strip().splitlines()
-    return f"{how}: {words[-1].strip()}" if words else how
 
 
 if __name__ == "__main__":

@@ -174,11 +174,13 @@ class LKH:
         initial: ArrayLike | None,
         info: dict[str, object],
     ) -> Routes:
-        """Return feasible routes, from LKH's search with as few vehicles as it can do with."""
+        """Return the routes of the first search whose result is feasible, and add to ``info``."""
         began = time.monotonic()
         whole, info["scale"] = whole_instance(instance, self.scale)
         for given, fleet in attempts(whole, self.spare_vehicles):
-            left = None if time_limit is None else max(1.0, time_limit - (time.monotonic() - began))
+            left = time_limit
+            if time_limit is not None:  # a second search has a second, if the first has spent the time
+                left = max(min(1.0, time_limit), time_limit - (time.monotonic() - began))
             parameters = search_parameters(given, self.runs, self.max_trials, seed, left)
             info["max_trials"] = parameters["MAX_TRIALS"]
             if instance.problem == "cvrp":
