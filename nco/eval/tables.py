@@ -29,7 +29,7 @@ class Table:
     left: int = 1
 
     def show(self, stream: TextIO | None = None) -> None:
-        """Print the table: framed by rich on a terminal, as aligned lines elsewhere.
+        """Print the table: set by rich on a terminal, as aligned lines elsewhere.
 
         Parameters
         ----------
@@ -40,16 +40,17 @@ class Table:
         if not stream.isatty():
             print(self.plain(), file=stream)
             return
+        from rich.box import SIMPLE_HEAD
         from rich.console import Console
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        framed = RichTable(title=self.title or None, title_justify="left")
+        table = RichTable(title=self.title or None, title_justify="left", box=SIMPLE_HEAD)
         for number, column in enumerate(self.columns):
-            framed.add_column(column, justify="left" if number < self.left else "right", overflow="fold")
+            table.add_column(column, justify="left" if number < self.left else "right", overflow="fold")
         for row in self.rows:
-            framed.add_row(*map(Text, row))  # a name such as "[red]" is no markup
-        Console(file=stream).print(framed)
+            table.add_row(*map(Text, row))  # a name such as "[red]" is no markup
+        Console(file=stream).print(table)
 
     def plain(self) -> str:
         """Return aligned lines without a frame."""

@@ -32,14 +32,14 @@ def test_html_escapes_tags():
 
 
 def test_rich_only_on_a_terminal():
-    """A terminal gets a frame, anything else the plain lines; markup in names is text on both."""
+    """A terminal gets rules, anything else the plain lines; markup in names is text on both."""
     table = Table(("name",), [("[red]x",)])
     terminal, file = Terminal(), io.StringIO()
     table.show(terminal)
     table.show(file)
     assert file.getvalue() == "name\n[red]x\n"
     assert "[red]x" in terminal.getvalue()
-    assert "┃" in terminal.getvalue()
+    assert "──" in terminal.getvalue()
 
 
 def test_formats():
