@@ -1,4 +1,4 @@
-"""Released weights: a folder with ``weights.safetensors``, ``config.yaml`` and ``CARD.md``."""
+"""Weights in files: released folders (``weights.safetensors``, ``config.yaml``, ``CARD.md``) and checkpoints."""
 
 from __future__ import annotations
 
@@ -49,23 +49,51 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def load_weights(network: nn.Module, folder: Path) -> None:
-    """Load a folder's tensors into a network.
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a ``.safetensors`` file.
 
     Raises
     ------
     CheckpointError
-        If names or shapes do not fit, naming the first that does not.
+        If it is missing or damaged.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    path = folder / WEIGHTS
     try:
-        tensors = load_file(path)
+        return load_file(path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: {error}") from error
-    load_tensors(network, tensors, path)
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Read a file of ``torch.save`` that holds nothing but tensors and plain values.
+
+    Raises
+    ------
+    CheckpointError
+        If it is missing, damaged or holds anything else.
+    """
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch.load raises a different type for every kind of damage
+        reason = str(error).strip().splitlines()[:1] or [""]
+        raise CheckpointError(f"{path}: cannot be read as a checkpoint: {type(error).__name__}: {reason[0]}") from error
+    if not isinstance(checkpoint, dict):
+        raise CheckpointError(f"{path}: holds a {type(checkpoint).__name__}, not a checkpoint")
+    return checkpoint
+
+
+def load_weights(network: nn.Module, folder: Path) -> None:
+    """Load a released folder's tensors into a network.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is damaged, or names or shapes do not fit; the message names the first that does not.
+    """
+    path = folder / WEIGHTS
+    load_tensors(network, read_tensors(path), path)
 
 
 def load_tensors(network: nn.Module, tensors: dict[str, Tensor], source: Path) -> None:
@@ -74,19 +102,24 @@ def load_tensors(network: nn.Module, tensors: dict[str, Tensor], source: Path) -
     Raises
     ------
     CheckpointError
-        If names or shapes do not fit, naming the first that does not.
+        If names or shapes do not fit; the message names the first that does not.
     """
+    check_tensors(network, tensors, source)
+    network.load_state_dict(tensors)
+
+
+def check_tensors(network: nn.Module, tensors: dict[str, Tensor], source: Path) -> None:
+    """Check that tensors are those of a network by name and shape; raises as :func:`load_tensors`."""
     wanted = network.state_dict()
-    for name in sorted(wanted.keys() ^ tensors.keys()):
-        raise CheckpointError(
-            f"{source}: the tensor {name!r} is {'missing' if name in wanted else 'not of this model'}"
-        )
+    strange = sorted(wanted.keys() ^ tensors.keys())
+    if strange:
+        fault = "missing" if strange[0] in wanted else "not of this model"
+        raise CheckpointError(f"{source}: the tensor {strange[0]!r} is {fault}")
     for name, tensor in tensors.items():
         if tensor.shape != wanted[name].shape:
             raise CheckpointError(
                 f"{source}: the tensor {name!r} has the shape {list(tensor.shape)}, not {list(wanted[name].shape)}"
             )
-    network.load_state_dict(tensors)
 
 
 def save_weights(network: nn.Module, config: dict[str, Any], folder: Path) -> None:

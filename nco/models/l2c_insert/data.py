@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import os
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytorch_lightning as pl
@@ -14,9 +14,11 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from nco.data.labels import LabelledSet, read_labels
 from nco.errors import UsageError
 from nco.models.l2c_insert.sampling import LabelledBatch, StateSampler, TrainingStates
+from nco.models.l2c_insert.validation import HeldOut
 from nco.search.window import WindowRule
 
 AUGMENTATIONS = ("none", "square", "rotation")
+VALIDATION_BATCH = 512
 
 
 def labelled_batch(labels: LabelledSet, rows: Tensor, device: torch.device | str = "cpu") -> LabelledBatch:
@@ -61,8 +63,9 @@ class StateStream(IterableDataset[TrainingStates]):
         The run's seed and, with several processes, the process's rank.
     device : torch.device
         Where states are sampled and batches live.
-    first_batch : int
-        The batch to start with.
+    consumed : callable
+        Returns how many batches were consumed before; asked at the beginning of each iteration, so that a second
+        epoch, like a resumed run, goes on where the first one stopped.
     """
 
     def __init__(
@@ -75,7 +78,7 @@ class StateStream(IterableDataset[TrainingStates]):
         augmentation: str,
         seed: Sequence[int],
         device: torch.device | str = "cpu",
-        first_batch: int = 0,
+        consumed: Callable[[], int] = lambda: 0,
     ):
         self.labels = labels
         self.sampler = sampler
@@ -85,7 +88,7 @@ class StateStream(IterableDataset[TrainingStates]):
         self.augmentation = augmentation
         self.seed = tuple(seed)
         self.device = torch.device(device)
-        self.first_batch = first_batch
+        self.consumed = consumed
         self.batches_per_pool = pool_instances * per_instance // batch_size
         if self.batches_per_pool < 1:
             raise UsageError(
@@ -104,8 +107,8 @@ class StateStream(IterableDataset[TrainingStates]):
         return states[torch.randperm(len(states), generator=generator, device=self.device)]
 
     def __iter__(self) -> Iterator[TrainingStates]:
-        """Yield batches for ever, from ``first_batch`` on."""
-        pool_number, offset = divmod(self.first_batch, self.batches_per_pool)
+        """Yield batches for ever, from the first that was not consumed."""
+        pool_number, offset = divmod(self.consumed(), self.batches_per_pool)
         while True:
             pool = self.pool(pool_number)
             for batch in range(offset, self.batches_per_pool):
@@ -113,16 +116,16 @@ class StateStream(IterableDataset[TrainingStates]):
             pool_number, offset = pool_number + 1, 0
 
 
-class _FixedBatches(Dataset[TrainingStates]):
-    """States cut into batches, for validation."""
+class _Listed(Dataset[TrainingStates | HeldOut]):
+    """Ready batches, for validation."""
 
-    def __init__(self, states: TrainingStates, batch_size: int):
-        self.batches = [states[start : start + batch_size] for start in range(0, len(states), batch_size)]
+    def __init__(self, batches: Sequence[TrainingStates | HeldOut]):
+        self.batches = batches
 
     def __len__(self) -> int:
         return len(self.batches)
 
-    def __getitem__(self, number: int) -> TrainingStates:
+    def __getitem__(self, number: int) -> TrainingStates | HeldOut:
         return self.batches[number]
 
 
@@ -132,9 +135,10 @@ class InsertionData(pl.LightningDataModule):
     Parameters
     ----------
     labels : list of str
-        Paths of labelled sets of one problem and size (see :func:`nco.data.labels.read_labels`).
+        Paths of labelled sets of one problem and size (see :func:`nco.data.labels.read_labels`). ``$NAME`` in a path
+        stands for an environment variable.
     batch_size : int
-        States per optimiser step.
+        States per batch; with several devices, on each.
     positions, unvisited : int
         The window, see :class:`nco.search.window.WindowRule`.
     hole_share, hole_sizes, chain_order
@@ -144,6 +148,8 @@ class InsertionData(pl.LightningDataModule):
         Instances that are sampled from at once, and states taken from each.
     validation : int or None
         Rows kept from the end of each set for validation; by default a tenth, at most 1,000.
+    validation_instances : int
+        Of those rows, how many are solved at each validation; 0 solves none.
     seed : int
     """
 
@@ -162,6 +168,7 @@ class InsertionData(pl.LightningDataModule):
         pool_instances: int = 1024,
         states_per_instance: int = 8,
         validation: int | None = None,
+        validation_instances: int = 32,
         seed: int = 0,
     ):
         super().__init__()
@@ -171,13 +178,12 @@ class InsertionData(pl.LightningDataModule):
         self.rule = WindowRule(positions, unvisited)
         self.training: LabelledSet | None = None
         self.held_out: LabelledSet | None = None
-        self._first_batch = 0
 
     def setup(self, stage: str | None = None) -> None:
         """Read the labelled sets."""
         if self.training is not None:
             return
-        parts = [read_labels(path).split(self.hparams["validation"]) for path in self.hparams["labels"]]
+        parts = [_read(path).split(self.hparams["validation"]) for path in self.hparams["labels"]]
         self.training = _joined([training for training, _ in parts])
         self.held_out = _joined([held_out for _, held_out in parts])
 
@@ -185,6 +191,14 @@ class InsertionData(pl.LightningDataModule):
         """Return the sampler of this mix of states."""
         low, high = self.hparams["hole_sizes"]
         return StateSampler(self.rule, hole_share, (low, high), self.hparams["chain_order"])
+
+    def consumed_batches(self) -> int:
+        """Return how many batches this run, before and after a resume, has trained on."""
+        if self.trainer is None:
+            return 0
+        # Of Lightning's counters only this one is right in a checkpoint wherever that is saved: in the middle of an
+        # epoch, at its end or after a validation. The checkpoint itself has it under the same names.
+        return self.trainer.fit_loop.epoch_loop.batch_progress.state_dict()["total"]["processed"]
 
     def train_dataloader(self) -> DataLoader:
         """Return the endless stream, from the batch where a resumed run stopped."""
@@ -200,35 +214,47 @@ class InsertionData(pl.LightningDataModule):
             options["augmentation"],
             (options["seed"], trainer.global_rank if trainer else 0),
             trainer.strategy.root_device if trainer else "cpu",
-            self._first_batch,
+            self.consumed_batches,
         )
         return DataLoader(stream, batch_size=None)
 
     def val_dataloader(self) -> list[DataLoader]:
-        """Return fixed hole states and fixed chain states of the held-out instances, two of each instance."""
+        """Return fixed hole states, fixed chain states (two of each held-out instance), and instances to solve."""
         assert self.held_out is not None
+        options = self.hparams
         batch = labelled_batch(self.held_out, torch.arange(len(self.held_out)))
         loaders = []
         for hole_share in (1.0, 0.0):
-            generator = torch.Generator().manual_seed(self.hparams["seed"])
+            generator = torch.Generator().manual_seed(options["seed"])
             states = self.sampler(hole_share).sample(batch, 2, generator)
-            loaders.append(DataLoader(_FixedBatches(states, 512), batch_size=None))
+            pieces = [states[start : start + VALIDATION_BATCH] for start in range(0, len(states), VALIDATION_BATCH)]
+            loaders.append(DataLoader(_Listed(pieces), batch_size=None))
+        if options["validation_instances"]:
+            low, high = options["hole_sizes"]
+            count = min(options["validation_instances"], len(self.held_out))
+            # Spread over all sets, which lie one behind the other.
+            rows = np.linspace(0, len(self.held_out) - 1, count).astype(np.int64)
+            held_out = HeldOut.take(self.held_out[rows], self.rule, options["chain_order"], (low, high))
+            loaders.append(DataLoader(_Listed([held_out]), batch_size=None))
         return loaders
 
     def transfer_batch_to_device(
-        self, batch: TrainingStates, device: torch.device, dataloader_idx: int
-    ) -> TrainingStates:
-        """Move a batch; training batches are already there."""
+        self, batch: TrainingStates | HeldOut, device: torch.device, dataloader_idx: int
+    ) -> TrainingStates | HeldOut:
+        """Move states, unless they are there already; instances to solve are no tensors yet."""
+        if isinstance(batch, HeldOut):
+            return batch
         return TrainingStates(batch.window.map(lambda tensor: tensor.to(device)), batch.target.to(device))
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return where the stream stands."""
-        progress = self.trainer.fit_loop.epoch_loop.batch_progress if self.trainer else None
-        return {"batches": progress.total.processed if progress else self._first_batch}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue the stream where a checkpoint left it."""
-        self._first_batch = state_dict["batches"]
+def _read(path: str) -> LabelledSet:
+    """Read a labelled set whose path may name environment variables."""
+    expanded = os.path.expandvars(path)
+    if "$" in expanded:
+        raise UsageError(f"labels {path}: the environment variable is not set; set it, or give a path without one")
+    if not os.path.exists(expanded):
+        raise UsageError(f"no labels at {expanded}")
+    return read_labels(expanded)
 
 
 def _joined(parts: list[LabelledSet]) -> LabelledSet:

@@ -12,10 +12,19 @@ from torch import Tensor
 
 from nco.errors import CheckpointError
 from nco.models.l2c_insert.network import InsertionNetwork
-from nco.models.weights import find_weights, load_tensors, load_weights, read_config, save_weights
+from nco.models.weights import (
+    find_weights,
+    load_tensors,
+    load_weights,
+    read_checkpoint,
+    read_config,
+    read_tensors,
+    save_weights,
+)
 from nco.search.window import WindowRule
 
 MODEL = "l2c-insert"
+CHECKPOINTS = (".ckpt", ".pt", ".pth")
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,15 @@ class TrainedInsertion:
 
 
 def load_insertion(source: str | Path, problem: str | None = None) -> TrainedInsertion:
-    """Load a network by a released folder's name, a folder's path or a training checkpoint (.ckpt).
+    """Load a network.
+
+    Parameters
+    ----------
+    source : path-like
+        The name of released weights, a folder with weights, a checkpoint of a training (the averaged weights, where it
+        has averaged), or a checkpoint of the published code (``.pt`` or ``.safetensors``, see :func:`from_authors`).
+    problem : {"tsp", "cvrp"}, optional
+        What it must have been trained for.
 
     Raises
     ------
@@ -55,7 +72,12 @@ def load_insertion(source: str | Path, problem: str | None = None) -> TrainedIns
         If it is none of them, damaged, of another model or trained for another problem.
     """
     path = Path(source)
-    trained = _from_checkpoint(path) if path.suffix == ".ckpt" else _from_folder(find_weights(source))
+    if path.suffix == ".safetensors":
+        trained = from_authors(read_tensors(path), path)
+    elif path.suffix in CHECKPOINTS:
+        trained = _from_checkpoint(read_checkpoint(path), path)
+    else:
+        trained = _from_folder(find_weights(source))
     if problem is not None and trained.network.problem != problem:
         raise CheckpointError(f"{source}: trained for {trained.network.problem}, not for {problem}")
     trained.network.eval().requires_grad_(False)
@@ -75,36 +97,45 @@ def _from_folder(folder: Path) -> TrainedInsertion:
     return TrainedInsertion(network, window, folder.name)
 
 
-def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint that holds nothing but tensors and plain values.
+def _from_checkpoint(checkpoint: dict[str, Any], path: Path) -> TrainedInsertion:
+    """Tell a training's checkpoint from the published code's, by its keys."""
+    if "state_dict" in checkpoint:
+        return _from_training(checkpoint, path)
+    tensors = checkpoint.get("model_state_dict", checkpoint)
+    if not isinstance(tensors, dict) or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
+        raise CheckpointError(
+            f"{path}: holds no state_dict, no model_state_dict and not only tensors"
+        )
+    return from_authors(tensors, path)
 
-    Raises
-    ------
-    CheckpointError
-    """
+
+def _from_training(checkpoint: dict[str, Any], path: Path) -> TrainedInsertion:
+    known = inspect.signature(InsertionNetwork).parameters
     try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch.load raises a different type for every kind of damage
-        raise CheckpointError(f"{path}: cannot be read as a checkpoint ({type(error).__name__}: {error})") from error
-    if not isinstance(checkpoint, dict):
-        raise CheckpointError(f"{path}: holds a {type(checkpoint).__name__}, not a checkpoint")
-    return checkpoint
-
-
-def _from_checkpoint(path: Path) -> TrainedInsertion:
-    checkpoint = read_checkpoint(path)
-    try:
-        options = checkpoint["hyper_parameters"]
-        tensors = checkpoint["state_dict"]
+        options = {name: value for name, value in checkpoint["hyper_parameters"].items() if name in known}
         data = checkpoint["datamodule_hyper_parameters"]
         window = WindowRule(positions=data["positions"], unvisited=data["unvisited"])
-    except (KeyError, TypeError) as error:
-        raise CheckpointError(f"{path}: is no training checkpoint of an insertion network ({error})") from error
-    known = inspect.signature(InsertionNetwork).parameters
-    network = InsertionNetwork(**{name: value for name, value in options.items() if name in known})
-    prefix = "network."
-    load_tensors(network, {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}, path)
+        network = InsertionNetwork(**options)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{path}: is no checkpoint of an insertion network's training ({type(error).__name__}: {error})"
+        ) from error
+    # Lightning's weight averaging puts the averaged weights where others look for the weights.
+    tensors = {name.removeprefix("network."): tensor for name, tensor in checkpoint["state_dict"].items()}
+    load_tensors(network, tensors, path)
     return TrainedInsertion(network, window, path.stem)
+
+
+# The published code has 8 heads, which no shape reveals.
+AUTHORS_HEADS = 8
+_EMBEDDINGS = {
+    "embed": "encoder.embedding",
+    "embed_current": "decoder.embedding_last_node",
+    "embed_unvisited": "decoder.embedding_scatter_node",
+    "score": "decoder.Linear_final",
+}
+_POSITIONS = {"tsp": "decoder.embedding_partial_node", "cvrp": "decoder.embedding_edge"}
+_BLOCKS = {"combine": "multi_head_combine", "expand": "feedForward.W1", "contract": "feedForward.W2"}
 
 
 def from_authors(tensors: dict[str, Tensor], source: Path) -> TrainedInsertion:
@@ -115,44 +146,45 @@ def from_authors(tensors: dict[str, Tensor], source: Path) -> TrainedInsertion:
     Raises
     ------
     CheckpointError
-        If a tensor is missing or has the wrong shape.
+        If a tensor is missing, has the wrong shape or has no place in the network.
     """
-    problem = "cvrp" if "decoder.embedding_edge.weight" in tensors else "tsp"
-    position = "embedding_edge" if problem == "cvrp" else "embedding_partial_node"
+    rest = dict(tensors)
+    problem = "cvrp" if f"{_POSITIONS['cvrp']}.weight" in rest else "tsp"
+    depth = {stack: _depth(rest, stack) for stack in ("encoder", "decoder")}
     renamed: dict[str, Tensor] = {}
-    for ours, theirs in (
-        ("embed", "encoder.embedding"),
-        ("embed_current", "decoder.embedding_last_node"),
-        ("embed_unvisited", "decoder.embedding_scatter_node"),
-        ("embed_position", f"decoder.{position}"),
-        ("score", "decoder.Linear_final"),
-    ):
+
+    def take(name: str) -> Tensor:
+        if name not in rest:
+            raise CheckpointError(f"{source}: the tensor {name!r} is missing")
+        return rest.pop(name)
+
+    def rename(ours: str, theirs: str) -> None:
         for part in ("weight", "bias"):
-            renamed[f"{ours}.{part}"] = _tensor(tensors, f"{theirs}.{part}", source)
-    depth = {stack: _depth(tensors, stack) for stack in ("encoder", "decoder")}
+            renamed[f"{ours}.{part}"] = take(f"{theirs}.{part}")
+
+    for ours, theirs in {**_EMBEDDINGS, "embed_position": _POSITIONS[problem]}.items():
+        rename(ours, theirs)
     for stack, layers in depth.items():
         for number in range(layers):
-            ours, theirs = f"{stack}.{number}", f"{stack}.layers.{number}"
-            parts = [_tensor(tensors, f"{theirs}.W{part}.weight", source) for part in "qkv"]
-            renamed[f"{ours}.qkv.weight"] = torch.cat(parts)
-            for block, name in (
-                ("combine", "multi_head_combine"),
-                ("expand", "feedForward.W1"),
-                ("contract", "feedForward.W2"),
-            ):
-                for part in ("weight", "bias"):
-                    renamed[f"{ours}.{block}.{part}"] = _tensor(tensors, f"{theirs}.{name}.{part}", source)
-    dim = renamed["embed.weight"].shape[0]
-    # The published code has 8 heads, which no shape reveals.
-    heads = 8
+            layer = f"{stack}.layers.{number}"
+            parts = [take(f"{layer}.W{part}.weight") for part in "qkv"]
+            if len({part.shape for part in parts}) > 1:
+                raise CheckpointError(f"{source}: Wq, Wk and Wv of {layer} differ in shape")
+            renamed[f"{stack}.{number}.qkv.weight"] = torch.cat(parts)
+            for block, name in _BLOCKS.items():
+                rename(f"{stack}.{number}.{block}", f"{layer}.{name}")
+    if rest:
+        raise CheckpointError(f"{source}: the tensor {min(rest)!r} is not of this model")
+    if not depth["decoder"]:
+        raise CheckpointError(f"{source}: has no layer decoder.layers.0")
     network = InsertionNetwork(
         problem,
-        dim,
-        heads,
-        renamed["decoder.0.qkv.weight"].shape[0] // 3 // heads,
-        renamed["decoder.0.expand.weight"].shape[0],
-        depth["encoder"],
-        depth["decoder"],
+        dim=len(renamed["embed.weight"]),
+        heads=AUTHORS_HEADS,
+        head_dim=len(renamed["decoder.0.qkv.weight"]) // 3 // AUTHORS_HEADS,
+        hidden=len(renamed["decoder.0.expand.weight"]),
+        encoder_layers=depth["encoder"],
+        decoder_layers=depth["decoder"],
     )
     load_tensors(network, renamed, source)
     network.eval().requires_grad_(False)
@@ -161,12 +193,6 @@ def from_authors(tensors: dict[str, Tensor], source: Path) -> TrainedInsertion:
     return TrainedInsertion(network, window, source.stem)
 
 
-def _tensor(tensors: dict[str, Tensor], name: str, source: Path) -> Tensor:
-    if name not in tensors:
-        raise CheckpointError(f"{source}: the tensor {name!r} is missing")
-    return tensors[name]
-
-
 def _depth(tensors: dict[str, Tensor], stack: str) -> int:
-    numbers = {int(name.split(".")[2]) for name in tensors if name.startswith(f"{stack}.layers.")}
-    return len(numbers)
+    """Return how many layers of a stack have tensors."""
+    return len({name.split(".")[2] for name in tensors if name.startswith(f"{stack}.layers.")})
