@@ -187,7 +187,7 @@ def solve_each(
 
     Raises
     ------
-    SolverUnavailable
+    SolverUnavailable, UsageError
         Any other error concerns one instance and is returned as its outcome.
     """
     engine = make_solver(solver, options)
@@ -195,7 +195,7 @@ def solve_each(
     for instance in instances:
         try:
             [solution] = engine.solve([instance], seed=seed, time_limit=time_limit)
-        except SolverUnavailable:
+        except (SolverUnavailable, UsageError):
             raise
         except Exception as error:
             outcomes.append(Outcome(failure=f"{type(error).__name__}: {error}"))
