@@ -27,9 +27,9 @@ class EngineError(Exception):
     """A job that has failed, for a reason that needs no more explanation."""
 
 
-def obituary(code: int, log: str) -> str:
+def obituary(process: str, code: int, log: str = "") -> str:
     """Say how a process ended, by its exit code or negative signal, with its last words."""
-    how = f"its process ended with status {code}" if code >= 0 else f"its process was killed by signal {-code}"
+    how = f"{process} ended with status {code}" if code >= 0 else f"{process} was killed by signal {-code}"
     words = log.strip().splitlines()
     return f"{how}: {words[-1].strip()}" if words else how
 
@@ -64,7 +64,7 @@ def run_executable(job: Job) -> list[int]:
         errors="replace",
     )
     if ended.returncode:
-        raise EngineError(obituary(ended.returncode, ended.stderr))
+        raise EngineError(obituary("its process", ended.returncode, ended.stderr))
     tour = Path(job["tour_file"])
     if not tour.exists():  # no run has ended within the limits
         return []
@@ -128,7 +128,8 @@ def _run(function: Callable[[Job], Any], job: Job, jobs: Connection) -> tuple[st
         _, status = os.waitpid(child, 0)
         if outcome is None:
             log.seek(0)
-            outcome = "failed", obituary(os.waitstatus_to_exitcode(status), log.read().decode(errors="replace"))
+            code = os.waitstatus_to_exitcode(status)
+            outcome = "failed", obituary("its process", code, log.read().decode(errors="replace"))
         return outcome
 
 

@@ -40,7 +40,7 @@ class PyVRP:
     Parameters
     ----------
     iterations : int
-        Iterations of the search, which ends earlier at a time limit. The default takes about 20 CPU seconds for 100
+        Iterations of the search, which ends earlier at a time limit. The default takes about 12 CPU seconds for 100
         customers.
 
     Notes

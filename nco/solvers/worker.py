@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nco.solvers.base import SolverError
+from nco.solvers.engines import obituary
 
 _SCRIPT = Path(__file__).with_name("engines.py")
 
@@ -31,8 +32,7 @@ class Worker:
 
     def __init__(self, engine: str):
         self.engine = engine
-        self._process: subprocess.Popen[bytes] | None = None
-        self._jobs: Connection | None = None
+        self._running: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._stop: weakref.finalize[..., Worker] | None = None
 
     def run(self, job: dict[str, Any], name: str, timeout: float | None = None) -> Any:
@@ -56,15 +56,16 @@ class Worker:
         def failure(reason: str) -> SolverError:
             return SolverError(f"instance {name!r}: {self.engine} failed: {reason}")
 
-        jobs = self._start()
+        process, jobs = self._start()
         try:
             jobs.send(job)
             if not jobs.poll(timeout):
                 raise failure(f"no answer within {timeout:g} s, so its process was killed")
             state, result = jobs.recv()
         except (EOFError, OSError):
+            code = process.wait()  # nothing but its end closes its end of the connection
             self.close()
-            raise failure("its worker process died") from None
+            raise failure(obituary("its worker process", code)) from None
         except BaseException:  # the answer that is still to come would be taken for that of the next job
             self.close()
             raise
@@ -76,17 +77,17 @@ class Worker:
         """End the process and all that it has started."""
         if self._stop is not None:
             self._stop()
-        self._process = self._jobs = self._stop = None
+        self._running = self._stop = None
 
-    def _start(self) -> Connection:
-        """Return the connection to the process, which is started where there is none."""
-        if self._process is not None and self._process.poll() is not None:
+    def _start(self) -> tuple[subprocess.Popen[bytes], Connection]:
+        """Return the process and the connection to it, which are started where there are none."""
+        if self._running is not None and self._running[0].poll() is not None:
             self.close()
-        if self._jobs is None:
+        if self._running is None:
             ours, theirs = Pipe()
             # -P: the script's folder holds modules with the names of the packages that it imports.
             command = [sys.executable, "-P", str(_SCRIPT), self.engine, str(theirs.fileno())]
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 command,
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -94,9 +95,9 @@ class Worker:
                 start_new_session=True,
             )
             theirs.close()
-            self._jobs = ours
-            self._stop = weakref.finalize(self, _end, self._process, ours)
-        return self._jobs
+            self._running = process, ours
+            self._stop = weakref.finalize(self, _end, process, ours)
+        return self._running
 
 
 def _end(process: subprocess.Popen[bytes], jobs: Connection) -> None:

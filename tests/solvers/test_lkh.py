@@ -332,7 +332,9 @@ def test_killed_worker_is_attributed(fake):
     """When the worker that serves all instances is killed, the instance at work fails and a new worker goes on."""
     fake.install("if size == 6: os.kill(os.getpgid(0), signal.SIGKILL); time.sleep(60)")
     instances = [random_tsp(size, 1) for size in (5, 6, 7)]
-    with pytest.raises(SolverError, match="instance 'tsp-6-1': executable failed: its worker process died") as caught:
+    with pytest.raises(
+        SolverError, match="instance 'tsp-6-1': executable failed: its worker process was killed by signal 9"
+    ) as caught:
         make_solver("lkh").solve(instances, seed=1)
     assert [solution is None for solution in caught.value.solutions] == [False, True, False]
 

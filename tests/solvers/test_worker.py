@@ -44,7 +44,7 @@ def has_stopped(executable) -> bool:
 
 def test_engine_that_cannot_start_is_a_failure(capfd):
     """A worker whose engine does not exist dies at once, and the job has failed by name."""
-    with pytest.raises(SolverError, match="instance 'x': no-engine failed: its worker process died"):
+    with pytest.raises(SolverError, match="instance 'x': no-engine failed: its worker process ended with status 1"):
         Worker("no-engine").run({}, "x")
     assert "KeyError: 'no-engine'" in capfd.readouterr().err
 
