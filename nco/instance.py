@@ -234,7 +234,7 @@ class InstanceBatch:
 
     @property
     def problem(self) -> str:
-        """ "tsp" or "cvrp"."""
+        """Either "tsp" or "cvrp"."""
         return "tsp" if self.demand is None else "cvrp"
 
     @property

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nco import geometry
-from nco.envs import CVRPEnv, TSPEnv
+from nco.envs import CVRPEnv, CVRPState, State, TSPEnv
 from nco.envs.linked import unlink
 from nco.instance import Instance, InstanceBatch
 
@@ -52,7 +52,6 @@ class PartialSolutions:
         self.tokens = 2 * num_nodes - 1 if self.is_cvrp else num_nodes
         self.size = rows * self.tokens
         self.pad = self.size
-        self.env = CVRPEnv(validate=False) if self.is_cvrp else TSPEnv(validate=False)
         token = torch.arange(self.tokens, device=device)
         node = torch.where(token < num_nodes, token, 0)
         first = torch.arange(rows, device=device) * self.tokens
@@ -68,9 +67,10 @@ class PartialSolutions:
             columns.append((batch.demand / batch.capacity[:, None])[..., None].float())
         nodes = torch.cat(columns, dim=-1)[:, node].flatten(0, 1)
         self.nodes = torch.cat([nodes, torch.zeros_like(nodes[:1])])
-        state = self.env.reset(batch) if tours is None else self.env.from_tours(batch, tours)
+        env = CVRPEnv(validate=False) if self.is_cvrp else TSPEnv(validate=False)
+        state: State = env.reset(batch) if tours is None else env.from_tours(batch, tours)
         self.succ, self.pred = self._flat(state.succ, first), self._flat(state.pred, first)
-        self.route = self._flat(state.route, first) if self.is_cvrp else self.succ.clone()
+        self.route = self._flat(state.route, first) if isinstance(state, CVRPState) else self.succ.clone()
         visited = torch.zeros(rows, self.tokens, dtype=torch.bool, device=device)
         visited[:, :num_nodes] = state.visited
         self.placed = torch.cat([visited.flatten(), visited.new_zeros(1)]) & ~self.is_depot
@@ -115,10 +115,13 @@ class PartialSolutions:
             return ids[:-1].view(len(self.batch), self.tokens) - first
 
         visited = self.placed[:-1].view(len(self.batch), self.tokens)[:, : self.batch.num_nodes]
-        changes = {"succ": tokens(self.succ), "pred": tokens(self.pred), "visited": visited}
-        if self.is_cvrp:
-            changes["route"] = tokens(self.route)
-        return self.env.tours(replace(self.env.reset(self.batch), **changes))
+        succ, pred = tokens(self.succ), tokens(self.pred)
+        if not self.is_cvrp:
+            env = TSPEnv(validate=False)
+            return env.tours(replace(env.reset(self.batch), succ=succ, pred=pred, visited=visited))
+        routes = CVRPEnv(validate=False)
+        state = replace(routes.reset(self.batch), succ=succ, pred=pred, visited=visited, route=tokens(self.route))
+        return routes.tours(state)
 
 
 class EdgeLengths:

@@ -6,7 +6,8 @@ current node; ties go to the lower position, so that the same state gives the sa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -45,10 +46,10 @@ class Window:
     allowed: Tensor
     remaining: Tensor | None = None
 
-    def map(self, function) -> Window:  # type: ignore[no-untyped-def]
+    def map(self, function: Callable[[Tensor], Tensor]) -> Window:
         """Return the window with a function applied to each of its tensors."""
-        values = (getattr(self, entry.name) for entry in fields(self))
-        return Window(*(None if value is None else function(value) for value in values))
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return replace(self, **{name: function(value) for name, value in values.items() if value is not None})
 
     def __getitem__(self, rows: Tensor | slice) -> Window:
         """Return some rows."""

@@ -281,7 +281,7 @@ def _centre(window: Window) -> Window:
 
     def rescale(nodes: Tensor) -> Tensor:
         shape = (-1,) + (1,) * (nodes.ndim - 1)
-        scaled = (nodes[..., :2] - origin.view(shape[:-1] + (2,))) / radius.view(shape)
+        scaled = (nodes[..., :2] - origin.view((*shape[:-1], 2))) / radius.view(shape)
         return torch.cat([scaled, nodes[..., 2:]], dim=-1)
 
     return _rescaled(window, rescale)
