@@ -1,6 +1,4 @@
-"""Measure the iterated local search: kicks a second by size, and how far it shortens its start.
-
-It starts from random insertion, above 20,000 nodes from a space-filling curve.
+"""Measure the iterated local search: kicks a second by size, and how far it shortens a tour of random insertion.
 
 Example: python scripts/benchmark_local_search.py --sizes 100 1000 --seconds 0.1 1 3 --out ils.json
 """
@@ -17,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nco.search.insertion import random_insertion
-from nco.search.space import neighbour_lists, plane, space_filling_tour
+from nco.search.space import neighbour_lists, plane
 from nco.search.tsp_local_search import iterated_local_search
 
 
@@ -27,7 +25,7 @@ def measure(num_nodes: int, seconds: float, seed: int, temperature: float) -> di
     rng = np.random.default_rng(seed)
     space = plane(coords)
     began = time.perf_counter()
-    start = random_insertion(coords, rng) if num_nodes <= 20_000 else space_filling_tour(coords)
+    start = random_insertion(coords, rng)
     neighbours = neighbour_lists(space, 10)
     setup = time.perf_counter() - began
     cpu = time.thread_time()

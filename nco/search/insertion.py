@@ -1,6 +1,7 @@
 """Insertion and nearest-neighbour heuristics in the Euclidean plane, as numba kernels.
 
-All of them are exact and quadratic in time, linear in memory: scans of plain arrays, a few seconds for 100,000 nodes.
+They scan plain arrays: exact, quadratic in time and linear in memory. Random insertion of a TSP is exact while the tour
+has at most 10,000 nodes; later nodes are tried only next to their nearest nodes on it, in O(N log N).
 """
 
 from __future__ import annotations
@@ -8,6 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from nco.geometry import k_nearest
+
+# Random insertion of a TSP tries all positions of a tour of so many nodes, and beyond those at so many nearest nodes.
+EXACT_NODES = 10_000
+NEAR_NODES = 12
 
 RANDOM, NEAREST, FARTHEST = 0, 1, 2
 
@@ -33,7 +40,10 @@ def random_insertion(
         A giant tour.
     """
     if demand is None or capacity is None:
-        return _insertion_tour(np.ascontiguousarray(coords), rng.permutation(len(coords)), RANDOM)
+        order = rng.permutation(len(coords))
+        if len(coords) > EXACT_NODES:
+            return order[_insertion_near(np.ascontiguousarray(coords[order]))]
+        return _insertion_tour(np.ascontiguousarray(coords), order, RANDOM)
     order = rng.permutation(len(coords) - 1) + 1
     return _insertion_routes(np.ascontiguousarray(coords), order, np.asarray(demand), int(capacity))
 
@@ -72,6 +82,52 @@ def nearest_neighbour(
     if demand is None or capacity is None:
         return _nearest_tour(np.ascontiguousarray(coords), start)
     return _nearest_routes(np.ascontiguousarray(coords), np.asarray(demand), int(capacity))
+
+
+def _insertion_near(points: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Insert points in their order, int64 [N]; from EXACT_NODES on, each next to one of its nearest on the tour.
+
+    Whenever the tour has doubled, the neighbours of the next batch are looked up among all points up to its end. Most
+    of them come before the batch; those that come later than the point itself are passed over.
+    """
+    tour = _insertion_tour(points[:EXACT_NODES], np.arange(EXACT_NODES), RANDOM)
+    succ = np.empty(len(points), np.int64)
+    pred = np.empty(len(points), np.int64)
+    succ[tour], pred[tour] = np.roll(tour, -1), np.roll(tour, 1)
+    first = EXACT_NODES
+    while first < len(points):
+        last = min(2 * first, len(points))
+        near = k_nearest(points[:last], NEAR_NODES + 1, points[first:last])
+        _insert_batch(points, succ, pred, near, first)
+        first = last
+    return _walk(succ, 0, len(points))
+
+
+@njit(cache=True, nogil=True)
+def _insert_batch(points, succ, pred, near, first):  # type: ignore[no-untyped-def]
+    """Insert the points from ``first`` on, one for each row of ``near``, int64 [M, K]."""
+    for row in range(len(near)):
+        node = first + row
+        left, least = -1, np.inf
+        for other in near[row]:
+            if other < node:
+                left, least = _cheaper(points, pred[other], other, node, left, least)
+                left, least = _cheaper(points, other, succ[other], node, left, least)
+        if left < 0:  # no neighbour is on the tour yet
+            for other in range(node):
+                left, least = _cheaper(points, other, succ[other], node, left, least)
+        right = succ[left]
+        succ[left], pred[node], succ[node], pred[right] = node, left, right, node
+
+
+@njit(cache=True, nogil=True)
+def _cheaper(points, left, right, node, best, least):  # type: ignore[no-untyped-def]
+    """Return the better of an edge, named by its left end, and the best so far, with what it adds."""
+    added = 0.0
+    for tail, head, sign in ((left, node, 1.0), (node, right, 1.0), (left, right, -1.0)):
+        dx, dy = points[tail, 0] - points[head, 0], points[tail, 1] - points[head, 1]
+        added += sign * np.sqrt(dx * dx + dy * dy)
+    return (left, added) if added < least else (best, least)
 
 
 @njit(cache=True, nogil=True)
@@ -158,7 +214,11 @@ def _insertion_routes(coords, order, demand, capacity):  # type: ignore[no-untyp
     load = np.zeros(size, np.int64)
     edges, routes = 0, 0
     home_x, home_y = coords[0]
-    for customer in order:
+    smallest = demand[order]  # the smallest demand from each turn on
+    for turn in range(len(order) - 2, -1, -1):
+        smallest[turn] = min(smallest[turn], smallest[turn + 1])
+    for turn in range(len(order)):
+        customer = order[turn]
         x, y = coords[customer]
         best, least = -1, np.inf
         for edge in range(edges):
@@ -188,6 +248,14 @@ def _insertion_routes(coords, order, demand, capacity):  # type: ignore[no-untyp
         bx[best], by[best] = x, y
         length[best] = np.sqrt((x - ax[best]) ** 2 + (y - ay[best]) ** 2)
         edges += 1
+        if turn + 1 < len(order) and load[route] + smallest[turn + 1] > capacity:
+            kept = 0  # nothing fits onto this route any more: its edges leave the scan
+            for edge in range(edges):
+                if route_of[edge] != route:
+                    ax[kept], ay[kept], bx[kept], by[kept] = ax[edge], ay[edge], bx[edge], by[edge]
+                    length[kept], token_of[kept], route_of[kept] = length[edge], token_of[edge], route_of[edge]
+                    kept += 1
+            edges = kept
     tour = np.zeros(size + routes, np.int64)
     place = 0
     for route in range(routes):

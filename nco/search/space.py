@@ -108,29 +108,6 @@ def neighbour_lists(space: Space, k: int) -> NDArray[np.int32]:
     return np.take_along_axis(found, by_length, axis=1).astype(np.int32)
 
 
-def space_filling_tour(coords: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the nodes in their order along a Hilbert curve, int64 [N]: a rough tour in O(N log N).
-
-    Some 40 % longer than the optimum on uniform points; clusters do it no harm.
-
-    Parameters
-    ----------
-    coords : float64 [N, 2]
-    """
-    offset, scale = geometry.isotropic_scale(coords)
-    levels = 20
-    x, y = np.minimum((coords - offset) / scale * 2**levels, 2**levels - 1).astype(np.int64).T
-    place = np.zeros(len(coords), np.int64)
-    for level in reversed(range(levels)):
-        right, upper = x >> level & 1, y >> level & 1
-        place = 4 * place + (3 * right ^ upper)
-        # The curve in the lower quadrants is mirrored on a diagonal: the first on y = x, the last on the other one.
-        last = (upper == 0) & (right == 1)
-        x, y = np.where(last, ~x, x), np.where(last, ~y, y)
-        x, y = np.where(upper == 0, y, x), np.where(upper == 0, x, y)
-    return np.argsort(place, kind="stable")
-
-
 @njit(cache=True, nogil=True)
 def distance(space, tail, head):  # type: ignore[no-untyped-def]
     """Return the length of one edge."""

@@ -13,15 +13,11 @@ from nco.instance import Instance
 from nco.solution import Solution, routes_cost
 from nco.solvers.base import Progress, check_positive, check_whole, register, require_problem, solve_in_turn
 
-# Random insertion takes quadratic time: 100,000 nodes would take longer than the search itself.
-_INSERTION_LIMIT = 20_000
-
 
 @register("ils")
 class IteratedLocalSearch:
     """Random insertion, then 2-opt, Or-opt and 3-opt with double-bridge kicks, in the instance's own metric.
 
-    Above 20,000 nodes the start is the order of the nodes along a space-filling curve instead.
     A GEO instance above 5,000 nodes is searched in the plane of its degrees, and the better of start and result kept.
 
     Parameters
@@ -70,7 +66,7 @@ class IteratedLocalSearch:
         self, instance: Instance, randomness: np.random.SeedSequence, seed: int, time_limit: float | None
     ) -> Solution:
         from nco.search.insertion import random_insertion
-        from nco.search.space import neighbour_lists, space_filling_tour, space_of
+        from nco.search.space import neighbour_lists, space_of
         from nco.search.tsp_local_search import iterated_local_search
 
         began = time.perf_counter()
@@ -78,8 +74,7 @@ class IteratedLocalSearch:
         iterations = self.iterations
         if iterations is None and time_limit is None:
             iterations = 20 * instance.num_nodes
-        coords = instance.network_coords
-        start = random_insertion(coords, rng) if len(coords) <= _INSERTION_LIMIT else space_filling_tour(coords)
+        start = random_insertion(instance.network_coords, rng)
         space = space_of(instance)
         lists = neighbour_lists(space, self.neighbours)
         spent = time.perf_counter() - began

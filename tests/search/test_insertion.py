@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nco.instance import Instance
+from nco.search import insertion
 from nco.search.insertion import farthest_insertion, nearest_insertion, nearest_neighbour, random_insertion
 from nco.solution import check_routes, routes_cost, split_giant_tour
 from nco.solvers import make_solver
@@ -44,6 +45,27 @@ def test_random_insertion_puts_each_node_where_it_adds_least(size: int) -> None:
     wanted = plain_insertion(coords, order, lambda tour, rest: rest[0])
     assert sorted(found) == list(range(size))
     assert length(coords, list(found)) == pytest.approx(length(coords, wanted))
+
+
+@pytest.mark.parametrize("near", [1, 3, 100])
+def test_large_tours_are_tried_only_at_the_nearest_nodes(near: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From EXACT_NODES on a node goes next to a near node of the tour; with all nodes near, as in a plain loop."""
+    monkeypatch.setattr(insertion, "EXACT_NODES", 5)
+    monkeypatch.setattr(insertion, "NEAR_NODES", near)
+    coords = np.random.default_rng(2).random((60, 2))
+    found = random_insertion(coords, np.random.default_rng(1))
+    assert sorted(found) == list(range(60))
+    order = [int(node) for node in np.random.default_rng(1).permutation(60)]
+    exact = length(coords, plain_insertion(coords, order, lambda tour, rest: rest[0]))
+    assert length(coords, list(found)) == pytest.approx(exact, rel={1: 0.3, 3: 0.1, 100: 1e-9}[near])
+
+
+def test_large_tours_take_coinciding_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node none of whose nearest is on the tour yet is tried everywhere."""
+    monkeypatch.setattr(insertion, "EXACT_NODES", 5)
+    monkeypatch.setattr(insertion, "NEAR_NODES", 1)
+    found = random_insertion(np.ones((40, 2)), np.random.default_rng(1))
+    assert sorted(found) == list(range(40))
 
 
 @pytest.mark.parametrize(("heuristic", "pick"), [(nearest_insertion, min), (farthest_insertion, max)])

@@ -1,4 +1,4 @@
-"""Distances inside kernels against those of the instances, neighbour lists and the space-filling curve."""
+"""Distances inside kernels against those of the instances, and neighbour lists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from nco.geometry import PLANE_METRICS
 from nco.instance import Instance
-from nco.search.space import dense, distance, neighbour_lists, plane, space_filling_tour, space_of
+from nco.search.space import dense, distance, neighbour_lists, plane, space_of
 
 
 def points(num_nodes: int, scale: float = 1.0, seed: int = 0) -> np.ndarray:
@@ -60,16 +60,3 @@ def test_bad_spaces_are_refused() -> None:
         dense(np.array([[0.0, 1.0], [2.0, 0.0]]))
     with pytest.raises(ValueError, match="at least one neighbour"):
         neighbour_lists(plane(points(3)), 0)
-
-
-def test_the_curve_walks_a_grid_from_cell_to_cell() -> None:
-    """On a full grid whose side is a power of two, every step goes to an adjacent cell."""
-    grid = np.stack(np.meshgrid(np.arange(16.0), np.arange(16.0)), axis=-1).reshape(-1, 2)
-    tour = space_filling_tour(grid)
-    assert np.array_equal(np.sort(tour), np.arange(256))
-    assert (np.abs(np.diff(grid[tour], axis=0)).sum(axis=1) == 1).all()
-
-
-def test_the_curve_takes_coinciding_points() -> None:
-    """All points at one place are a permutation all the same."""
-    assert np.array_equal(np.sort(space_filling_tour(np.ones((5, 2)))), np.arange(5))

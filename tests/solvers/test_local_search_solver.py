@@ -58,14 +58,6 @@ def test_seeds_and_threads() -> None:
     assert first[0] != first[1]
 
 
-def test_ils_starts_large_instances_from_the_curve(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the limit of random insertion a space-filling curve takes its place."""
-    monkeypatch.setattr("nco.solvers.local_search._INSERTION_LIMIT", 10)
-    monkeypatch.setattr("nco.search.insertion.random_insertion", None)
-    [solution] = make_solver("ils", {"iterations": 5}).solve([random_tsp(11, 0)], seed=0)
-    assert sorted(solution.routes[0]) == list(range(11))
-
-
 def test_a_large_geo_instance_is_never_made_worse(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searched in the plane of its degrees, it costs at most what its start does, in its own metric."""
     monkeypatch.setattr("nco.geometry.DENSE_LIMIT", 20)
