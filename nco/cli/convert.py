@@ -1,21 +1,27 @@
-"""``nco convert``: turn any readable data file into a set or into files of the benchmark libraries."""
+"""``nco convert``: data files into sets or files of the benchmark libraries; checkpoints into released weights."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
+from nco.errors import UsageError
+
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the command to the parser of ``nco``."""
     parser = subparsers.add_parser(
         "convert",
-        help="convert data files",
+        help="convert data files and checkpoints",
         description="Convert a data file or folder (.tsp .vrp .npz, LEHD .txt, Kool .pkl, GFACS .pt) into a set (.npz) "
-        "or into a folder of .tsp and .vrp files. References and tours are kept.",
+        "or into a folder of .tsp and .vrp files. References and tours are kept. With --weights, convert a checkpoint "
+        "of nco train (.ckpt), or one of the L2C-Insert authors (.pt, .safetensors), into a folder of weights.",
     )
-    parser.add_argument("source", metavar="SRC", type=Path, help="data file or folder of data files")
-    parser.add_argument("target", metavar="DEST", type=Path, help="a set if it ends in .npz, else a folder")
+    parser.add_argument("source", metavar="SRC", type=Path, help="data file or folder of data files, or a checkpoint")
+    parser.add_argument(
+        "target", metavar="DEST", type=Path, help="a set if it ends in .npz, else a folder; with --weights a folder"
+    )
+    parser.add_argument("--weights", action="store_true", help="SRC is a checkpoint")
     parser.add_argument(
         "--rounding",
         choices=("nint", "ceil", "none"),
@@ -25,7 +31,28 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out the command and return its exit code."""
-    return convert_data(args.source, args.target, args.rounding)
+    if not args.weights:
+        return convert_data(args.source, args.target, args.rounding)
+    if args.rounding is not None:
+        raise UsageError("--rounding belongs to data, not to --weights")
+    return convert_weights(args.source, args.target)
+
+
+def convert_weights(source: Path, target: Path) -> int:
+    """Turn a checkpoint into a folder of weights, and say what came of it.
+
+    Raises
+    ------
+    CheckpointError
+        If the checkpoint is damaged or of no known network.
+    """
+    from nco.models.l2c_insert.pretrained import load_insertion
+
+    trained = load_insertion(source)
+    trained.save(target)
+    parameters = sum(parameter.numel() for parameter in trained.network.parameters())
+    print(f"{target}: l2c-insert for the {trained.network.problem.upper()}, {parameters:,} parameters")
+    return 0
 
 
 def convert_data(source: Path, target: Path, rounding: str | None) -> int:

@@ -77,8 +77,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch.load raises a different type for every kind of damage
-        reason = str(error).strip().splitlines()[:1] or [""]
-        raise CheckpointError(f"{path}: cannot be read as a checkpoint: {type(error).__name__}: {reason[0]}") from error
+        reason = str(error).split(". ")[0]
+        raise CheckpointError(f"{path}: cannot be read as a checkpoint: {reason} ({type(error).__name__})") from error
     if not isinstance(checkpoint, dict):
         raise CheckpointError(f"{path}: holds a {type(checkpoint).__name__}, not a checkpoint")
     return checkpoint

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from copy import deepcopy
-from datetime import timedelta
 from typing import Any
 
 import pytorch_lightning as pl
@@ -14,9 +13,10 @@ from nco.errors import UsageError
 
 # Batches before the clock starts (kernels are chosen, memory is reserved, code is compiled), and timed at most.
 WARM_UP, TIMED = 10, 50
-# Of the time there is, at most this share is spent on timing, and this share is left for what timing does not see.
-TIMING_SHARE, RESERVE = 0.1, 0.06
-VALIDATIONS = 8
+# Shares of the time there is: at most so much is spent on timing, and on validations; so much is left for what the
+# timing does not see.
+TIMING, VALIDATING, RESERVE = 0.1, 0.2, 0.06
+MOST_VALIDATIONS = 8
 
 
 class Stopwatch(pl.Callback):
@@ -80,7 +80,7 @@ def fit_into(
         ``max_steps``, ``val_check_interval``, ``check_val_every_n_epoch`` and, should the estimate fail, ``max_time``.
     """
     started = time.perf_counter()
-    watch = Stopwatch(TIMING_SHARE * seconds)
+    watch = Stopwatch(TIMING * seconds)
     measuring = {
         **options,
         "logger": False,
@@ -99,15 +99,24 @@ def fit_into(
     validating.validate(model, data, verbose=False)
     per_validation = time.perf_counter() - before
     left = seconds - (time.perf_counter() - started)
-    batches = ((1 - RESERVE) * left - VALIDATIONS * per_validation) / per_batch
+    validations = min(max(int(VALIDATING * left / per_validation), 1), MOST_VALIDATIONS)
+    batches = ((1 - RESERVE) * left - validations * per_validation) / per_batch
     accumulated = trainer.accumulate_grad_batches
     steps = max(int(batches / accumulated), 1)
     if options["max_steps"] > 0:
         steps = min(steps, options["max_steps"])
-    interval = max(steps // VALIDATIONS, 1)
+    interval = max(steps // validations, 1)
     return {
         "max_steps": steps // interval * interval,
         "val_check_interval": interval * accumulated,
         "check_val_every_n_epoch": None,
-        "max_time": str(timedelta(seconds=max(int(left), 1))),
+        "max_time": _duration(max(int(left), 1)),
     }
+
+
+def _duration(seconds: int) -> str:
+    """Write a time as Lightning reads it: DD:HH:MM:SS."""
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"{days:02}:{hours:02}:{minutes:02}:{seconds:02}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import copy
 import os
+import re
 import sys
 import time
 import warnings
@@ -25,7 +26,7 @@ from pytorch_lightning.cli import LightningArgumentParser, LightningCLI, SaveCon
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
-from nco.errors import UsageError
+from nco.errors import NcoError, UsageError
 from nco.models.weights import check_tensors, read_checkpoint
 from nco.trainers.budget import fit_into
 from nco.trainers.checkpoints import BEST, LAST, RunCheckpoint, WholeFileIO
@@ -34,6 +35,8 @@ from nco.trainers.progress import TrainingProgress
 from nco.trainers.recipes import find_recipe
 
 RECIPE = "recipe.yaml"
+# Lightning warns of its own use of PyTorch.
+OF_LIGHTNING = ".*isinstance.treespec, LeafSpec."
 TRAINER_DEFAULTS = {"enable_progress_bar": False, "enable_model_summary": False, "num_sanity_val_steps": 0}
 
 
@@ -66,6 +69,7 @@ class TrainingCLI(LightningCLI):
         self.resume: Path | None = None
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*LightningCLI's args parameter.*")
+            warnings.filterwarnings("ignore", message=OF_LIGHTNING)
             super().__init__(
                 save_config_callback=SaveRecipe,
                 save_config_kwargs={"save_to_log_dir": False},
@@ -145,6 +149,7 @@ class TrainingCLI(LightningCLI):
             # A resumed run has a folder that is not empty, and its stream of batches goes on where it stopped.
             warnings.filterwarnings("ignore", message="Checkpoint directory .* exists and is not empty")
             warnings.filterwarnings("ignore", message="You're resuming from a checkpoint that ended before the epoch")
+            warnings.filterwarnings("ignore", message=OF_LIGHTNING)
             self.trainer.fit(self.model, self.datamodule, ckpt_path=self.resume, weights_only=True)
 
 
@@ -169,13 +174,24 @@ def _checkpoint(name: str | None, root: Path) -> Path | None:
     return Path(name)
 
 
+# What jsonargparse tells of an option that may be one of several types, besides what is wrong with it.
+_NOISE = re.compile(
+    r"\s*(Does not validate against|Subtypes:|Errors:|- Expected a <class 'NoneType'>|"
+    r"Given value type:|Given value: (Namespace|NestedArg))"
+)
+
+
 @contextmanager
-def _usage_errors() -> Iterator[None]:
+def _usage_errors(*kinds: type[Exception]) -> Iterator[None]:
     """Turn the complaints of jsonargparse and Lightning about options into ours."""
+    caught: tuple[type[Exception], ...] = (argparse.ArgumentError, MisconfigurationException, *kinds)
     try:
         yield
-    except (argparse.ArgumentError, MisconfigurationException) as error:
-        raise UsageError(str(error)) from error
+    except NcoError:
+        raise
+    except caught as error:
+        told = [line.strip(" -") for line in str(error).splitlines() if not _NOISE.match(line)]
+        raise UsageError(" ".join(told)) from error
 
 
 def train(recipe: str, options: Sequence[str] = ()) -> TrainingCLI:
@@ -201,7 +217,8 @@ def train(recipe: str, options: Sequence[str] = ()) -> TrainingCLI:
         If the checkpoint to resume from is damaged or of another network.
     """
     path = find_recipe(recipe)
-    with _usage_errors():
+    with _usage_errors(TypeError, ValueError):
         cli = TrainingCLI(["--config", str(path), *options])
+    with _usage_errors():
         cli.fit()
     return cli

@@ -28,7 +28,7 @@ trainer:
   check_val_every_n_epoch: null
   log_every_n_steps: 1
   callbacks:
-    - {{class_path: pytorch_lightning.callbacks.EMAWeightAveraging, init_args: {{decay: 0.9}}}}
+    - {{class_path: nco.trainers.averaging.AveragedWeights, init_args: {{decay: 0.9}}}}
 """
 
 

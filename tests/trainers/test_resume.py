@@ -18,7 +18,6 @@ import torch
 
 from nco.trainers.cli import TrainingCLI, train
 
-
 STOPPED = "stands for whatever ends a process"
 
 

@@ -18,6 +18,7 @@ from nco.models.l2c_insert.validation import HeldOut
 from nco.search.window import WindowRule
 
 AUGMENTATIONS = ("none", "square", "rotation")
+CHAIN_ORDERS = ("nearest", "polar")
 VALIDATION_BATCH = 512
 
 
@@ -173,17 +174,36 @@ class InsertionData(pl.LightningDataModule):
     ):
         super().__init__()
         self.save_hyperparameters()
-        if augmentation not in AUGMENTATIONS:
-            raise UsageError(f"unknown augmentation {augmentation!r}; known are {', '.join(AUGMENTATIONS)}")
+        self._check_options()
         self.rule = WindowRule(positions, unvisited)
         self.training: LabelledSet | None = None
         self.held_out: LabelledSet | None = None
 
+    def _check_options(self) -> None:
+        options = self.hparams
+        for name, known in (("augmentation", AUGMENTATIONS), ("chain_order", CHAIN_ORDERS)):
+            if options[name] not in known:
+                raise UsageError(f"unknown {name} {options[name]!r}; known are {', '.join(known)}")
+        for name in ("batch_size", "positions", "unvisited", "pool_instances", "states_per_instance"):
+            if options[name] < 1:
+                raise UsageError(f"{name} must be at least 1, not {options[name]}")
+        low, high = options["hole_sizes"]
+        if not 1 <= low <= high:
+            raise UsageError(f"hole_sizes are the smallest and the largest hole, not {low} and {high}")
+        if not 0 <= options["hole_share"] <= 1:
+            raise UsageError(f"hole_share must lie between 0 and 1, not {options['hole_share']}")
+
     def setup(self, stage: str | None = None) -> None:
-        """Read the labelled sets."""
+        """Read the labelled sets.
+
+        Raises
+        ------
+        NcoError
+            If one is missing or broken, or they do not go together.
+        """
         if self.training is not None:
             return
-        parts = [_read(path).split(self.hparams["validation"]) for path in self.hparams["labels"]]
+        parts = [_read(path, self.hparams["validation"]) for path in self.hparams["labels"]]
         self.training = _joined([training for training, _ in parts])
         self.held_out = _joined([held_out for _, held_out in parts])
 
@@ -247,14 +267,18 @@ class InsertionData(pl.LightningDataModule):
         return TrainingStates(batch.window.map(lambda tensor: tensor.to(device)), batch.target.to(device))
 
 
-def _read(path: str) -> LabelledSet:
-    """Read a labelled set whose path may name environment variables."""
+def _read(path: str, validation: int | None) -> tuple[LabelledSet, LabelledSet]:
+    """Read a labelled set, whose path may name environment variables, for training and for validation."""
     expanded = os.path.expandvars(path)
     if "$" in expanded:
         raise UsageError(f"labels {path}: the environment variable is not set; set it, or give a path without one")
     if not os.path.exists(expanded):
         raise UsageError(f"no labels at {expanded}")
-    return read_labels(expanded)
+    labels = read_labels(expanded)
+    try:
+        return labels.split(validation)
+    except ValueError as error:
+        raise UsageError(f"{expanded}: {error}") from error
 
 
 def _joined(parts: list[LabelledSet]) -> LabelledSet:

@@ -97,10 +97,15 @@ class InsertionModule(pl.LightningModule):
         )
 
     def setup(self, stage: str) -> None:
-        """Compile the network where the option asks for it.
+        """Check that the labels are of the network's problem, and compile it where the option asks for that.
 
         Callbacks are set up before: a copy that averages the weights is taken of the network as it is.
         """
+        data = getattr(self.trainer, "datamodule", None)
+        if isinstance(data, InsertionData) and data.training is not None:
+            found, wanted = data.training.problem, self.network.problem
+            if found != wanted:
+                raise UsageError(f"the labels are of a {found}, the network is for a {wanted}")
         if self.hparams["compile"]:
             self.network.compile()
 
