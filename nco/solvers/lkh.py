@@ -64,8 +64,8 @@ class LKH:
         becomes 1,000,000.
     spare_vehicles : int
         Vehicles beyond the smallest fleet that is known to suffice. Without any, LKH takes about half the time, but it
-        uses all vehicles there are and no more: routes were up to 1.6 % longer for 100 customers with demands of 1 to 9
-        and a capacity of 50, and 10 % for 8 customers.
+        uses all vehicles there are and no more: that cost 0.3 % on average of 8 CVRPs of 100 customers, 1.6 % at most,
+        and 10 % on one of 8 customers.
     kill_after : float, optional
         Wall-clock seconds after which the process of an instance is killed, and the instance has failed. By default a
         minute more than 10 times the time limit; without a time limit, never.
