@@ -96,6 +96,21 @@ class PartialSolutions:
         self.route[tokens] = route
         self.placed[tokens] = (tokens != self.pad) & ~self.is_depot[tokens]
 
+    def copy_best(self, best: Tensor) -> None:
+        """Give all replicas of an instance the tours of one of them.
+
+        Parameters
+        ----------
+        best : int64 [B / R]
+            Which of each R rows in succession, from 0 on.
+        """
+        groups = len(best)
+        group = torch.arange(groups, device=best.device)
+        first = self.depot.view(groups, -1, 1)
+        for links in (self.succ, self.pred, self.route):
+            rows = links[:-1].view(groups, -1, self.tokens)
+            rows.copy_((rows - first)[group, best][:, None] + first)
+
     def instance_of(self, tokens: Tensor) -> Tensor:
         """Return the instance of each token; the padding token gets the last one's."""
         return torch.div(tokens, self.tokens, rounding_mode="floor").clamp(max=len(self.batch) - 1)

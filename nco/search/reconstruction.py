@@ -46,6 +46,7 @@ def reconstruct(
     regions: RegionRule,
     iterations: int | None = None,
     time_limit: float | None = None,
+    replicas: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[Tensor, ReconstructionLog]:
     """Improve complete solutions of same-size instances; none gets longer.
@@ -65,6 +66,9 @@ def reconstruct(
         In each, every region of every instance is rebuilt once.
     time_limit : float, optional
         Wall-clock seconds for all instances together. One of the two limits is needed.
+    replicas : int
+        Rebuild so many copies of every instance side by side, each with holes of its own, and go on from the best one:
+        for a few small instances, whose regions alone would make too small a batch.
     progress : callable, optional
         Called with the number of iterations done.
 
@@ -75,10 +79,13 @@ def reconstruct(
     if iterations is None and time_limit is None:
         raise ValueError("a reconstruction needs a limit: iterations or time_limit")
     started = time.perf_counter()
+    if replicas > 1:
+        instances = [instance for instance in instances for _ in range(replicas)]
+        batch, tours = batch.repeat_interleave(replicas), tours.repeat_interleave(replicas, dim=0)
     partial = PartialSolutions(batch, tours)
     lengths = EdgeLengths(instances, partial)
     cost = solution_costs(partial, lengths)
-    log = ReconstructionLog(points=[(0.0, cost.cpu().numpy().copy())])
+    log = ReconstructionLog(points=[(0.0, cost[::replicas].cpu().numpy())])
     while iterations is None or log.iterations < iterations:
         if time_limit is not None and time.perf_counter() - started >= time_limit:
             break
@@ -87,14 +94,18 @@ def reconstruct(
             break
         change = rebuild_regions(partial, drawn, lengths, scorer, window, rng)
         cost = cost.index_add(0, drawn.instance, change)
+        if replicas > 1:
+            lowest, best = cost.view(-1, replicas).min(dim=1)
+            partial.copy_best(best)
+            cost = lowest.repeat_interleave(replicas)
         log.iterations += 1
         log.insertions += int(drawn.sizes.sum())
         log.regions += len(drawn.sizes)
         log.improved += int((change < 0).sum())
-        log.points.append((time.perf_counter() - started, cost.cpu().numpy().copy()))
+        log.points.append((time.perf_counter() - started, cost[::replicas].cpu().numpy()))
         if progress is not None:
             progress(log.iterations)
-    return partial.tours(), log
+    return partial.tours()[::replicas], log
 
 
 def solution_costs(partial: PartialSolutions, lengths: EdgeLengths) -> Tensor:

@@ -32,6 +32,8 @@ ONE_REGION = 150
 # Beyond so many nodes a greedy start costs more than it is worth. For a TSP random insertion is about as good; for a
 # CVRP it is not, since the first routes fill up all over the map, and the nearest neighbour is a better start.
 GREEDY_LIMITS = {"tsp": (200, "random-insertion"), "cvrp": (1_000, "nearest-neighbour")}
+# Rows that are worth a batch: an instance that is one region is rebuilt in so many copies, and goes on as the best.
+USEFUL_ROWS = 8
 # Rows that go through a network at once: more do not run faster on a CPU, and need more memory.
 ROWS_AT_ONCE = 1_024
 TRACE_POINTS = 200
@@ -56,6 +58,9 @@ class Reconstruction:
         Nodes per region, about; by default 60, and up to 150 nodes the whole instance.
     single_region : bool
         Rebuild one region of an instance at a time, as published, instead of all of them.
+    replicas : int, optional
+        Copies of every instance that are rebuilt side by side, each iteration going on from the best one. By default
+        1, or, for a few instances of one region each, as many as make 8 rows.
     order : {"nearest", "polar"}
         Which open node follows the last inserted one in a reconstruction; "polar" for the CVRP only.
     construction_order : {"nearest", "polar"}, optional
@@ -80,6 +85,7 @@ class Reconstruction:
         holes: Sequence[int] | None = None,
         region_size: int | None = None,
         single_region: bool = False,
+        replicas: int | None = None,
         order: str = "nearest",
         construction_order: str | None = None,
         batch_size: int = 1_000,
@@ -87,7 +93,7 @@ class Reconstruction:
         threads: int | None = None,
     ):
         check_whole(self.name, 0, iterations=iterations)
-        check_whole(self.name, 1, region_size=region_size, batch_size=batch_size, threads=threads)
+        check_whole(self.name, 1, region_size=region_size, replicas=replicas, batch_size=batch_size, threads=threads)
         if holes is not None and not (len(holes) == 2 and 1 <= holes[0] <= holes[1]):
             raise UsageError(f"{self.name}: holes are two sizes, the smaller first, not {list(holes)}")
         for chosen in (order, construction_order):
@@ -99,6 +105,7 @@ class Reconstruction:
         self.holes = (int(holes[0]), int(holes[1])) if holes is not None else None
         self.region_size = region_size
         self.single_region = single_region
+        self.replicas = replicas
         self.order = order
         self.construction_order = construction_order
         self.batch_size = batch_size
@@ -159,6 +166,9 @@ class Reconstruction:
             self.holes or ((4, 50) if whole else (4, 30)),
             self.single_region,
         )
+        replicas = self.replicas or 1
+        if self.replicas is None and rule.count(instances[0].num_customers) == 1:
+            replicas = max(USEFUL_ROWS // len(instances), 1)
         tours, log = reconstruct(
             instances,
             batch,
@@ -169,6 +179,7 @@ class Reconstruction:
             regions=rule,
             iterations=self.iterations,
             time_limit=left,
+            replicas=replicas,
             progress=report,
         )
         routes = [split_giant_tour(problem, tour) for tour in tours.cpu().numpy()]
@@ -176,6 +187,7 @@ class Reconstruction:
         info = {
             "iterations": log.iterations,
             "insertions": round(log.insertions / len(instances)),
+            "replicas": replicas,
             "start": self._start_name(problem, size),
             "device": str(self.device),
             "threads": torch.get_num_threads(),
@@ -237,6 +249,7 @@ class L2CInsert(Reconstruction):
         holes: Sequence[int] | None = None,
         region_size: int | None = None,
         single_region: bool = False,
+        replicas: int | None = None,
         order: str = "nearest",
         construction_order: str | None = None,
         batch_size: int = 1_000,
@@ -250,6 +263,7 @@ class L2CInsert(Reconstruction):
             holes,
             region_size,
             single_region,
+            replicas,
             order,
             construction_order,
             batch_size,

@@ -316,6 +316,24 @@ def test_the_same_seed_gives_the_same_tours() -> None:
     assert not torch.equal(run(1), run(2))
 
 
+@pytest.mark.parametrize("problem", ["tsp", "cvrp"])
+def test_replicas_go_on_from_the_best_of_them(problem: str) -> None:
+    """Copies of an instance share the best tour after each iteration: costs fall faster than for one copy, and hold."""
+    instances = random_instances(problem, 2, 40, 11)
+    batch, start = InstanceBatch.from_instances(instances), random_tours(instances, 11)
+    costs = {}
+    for replicas in (1, 8):
+        tours, log = reconstruct(
+            instances, batch, start, cheapest_insertion, np.random.default_rng(0),
+            window=WINDOW, regions=RegionRule(100, (4, 20)), iterations=10, replicas=replicas,
+        )  # fmt: skip
+        found = [solution.cost for solution in judged(instances, tours)]
+        assert found == pytest.approx(list(log.points[-1][1]))
+        assert len(log.points[0][1]) == 2
+        costs[replicas] = sum(found)
+    assert costs[8] < costs[1]
+
+
 def test_a_reconstruction_without_limits_is_refused() -> None:
     """Neither iterations nor a time limit would run for ever."""
     instances = random_instances("tsp", 1, 5, 0)
