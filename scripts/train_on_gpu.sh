@@ -8,9 +8,9 @@
 # cvrp100_mixed_hgs.npz; by default it is $NCO_LABELS, or the folder shared/labels beside the checkout. Options go to
 # `nco train`, after the recipe and the script's own.
 #
-# The same command given again goes on where it was stopped or killed. SECONDS_EACH (270) is the time for each problem:
-# the speed is measured first, and the schedule cut to the steps that fit. PYTHON names the interpreter, by default that
-# of .venv where there is one.
+# The same command given again goes on where it was stopped or killed. Variables: SECONDS_EACH, the time for each problem
+# (270; the speed is measured first, and the schedule cut to the steps that fit); PROBLEMS ("tsp cvrp"); PYTHON, the
+# interpreter, by default that of .venv where there is one.
 set -euo pipefail
 
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -43,6 +43,5 @@ train() {
 }
 
 {
-    train l2c-insert-tsp "$@"
-    train l2c-insert-cvrp "$@"
+    for problem in ${PROBLEMS:-tsp cvrp}; do train "l2c-insert-$problem" "$@"; done
 } 2>&1 | tee -a "$out/train.log"
