@@ -103,9 +103,7 @@ def _from_checkpoint(checkpoint: dict[str, Any], path: Path) -> TrainedInsertion
         return _from_training(checkpoint, path)
     tensors = checkpoint.get("model_state_dict", checkpoint)
     if not isinstance(tensors, dict) or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
-        raise CheckpointError(
-            f"{path}: holds no state_dict, no model_state_dict and not only tensors"
-        )
+        raise CheckpointError(f"{path}: holds no state_dict, no model_state_dict and not only tensors")
     return from_authors(tensors, path)
 
 
