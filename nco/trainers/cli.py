@@ -165,10 +165,16 @@ def run_loggers(root: Path) -> list[Logger]:
 
 def _checkpoint(name: str | None, root: Path) -> Path | None:
     """Return the checkpoint that an option names."""
+    last = root / LAST
     if name is None:
+        if last.is_file():
+            raise UsageError(f"{root} holds a run: --ckpt_path last goes on with it; a new one needs another folder")
         return None
     if name == "last":
-        return root / LAST if (root / LAST).is_file() else None
+        if not last.is_file():
+            print(f"no {last} yet: a new run", file=sys.stderr)
+            return None
+        return last
     if not Path(name).is_file():
         raise UsageError(f"no checkpoint at {name}")
     return Path(name)

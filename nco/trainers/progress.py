@@ -8,7 +8,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 
-from nco.progress import track
+from nco.progress import Progress, track
 
 
 class TrainingProgress(pl.Callback):
@@ -16,19 +16,21 @@ class TrainingProgress(pl.Callback):
 
     def __init__(self) -> None:
         self._shown = ExitStack()
-        self._report: Any = None
+        self._report: Progress | None = None
+        self._steps = 0
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Begin to show steps."""
         if trainer.is_global_zero:
-            self._report = self._shown.enter_context(track(trainer.max_steps, "train", every=30.0))
+            self._steps = int(trainer.estimated_stepping_batches)
+            self._report = self._shown.enter_context(track(self._steps, "train", every=30.0))
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Show the number of steps done."""
         if self._report is not None:
-            self._report(trainer.global_step, trainer.max_steps)
+            self._report(trainer.global_step, self._steps)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Show what the validation found."""

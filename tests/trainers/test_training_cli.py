@@ -171,3 +171,11 @@ def test_a_run_that_is_to_fit_into_a_time_cannot_be_resumed_into_another(
     capsys.readouterr()
     assert main(["train", str(recipe), "--ckpt_path", "last", "--seconds", "5"]) == 2
     assert "recipe.yaml, without --seconds" in capsys.readouterr().err
+
+
+def test_a_run_is_not_overwritten_by_another(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a word about resuming, a folder that holds a run is refused."""
+    train(str(recipe), SHORT)
+    capsys.readouterr()
+    assert main(["train", str(recipe), *SHORT]) == 2
+    assert "--ckpt_path last goes on with it" in capsys.readouterr().err
