@@ -53,8 +53,8 @@ class RegionRule:
         Whether to rebuild one region of each instance at a time, as the paper does, instead of all.
     """
 
-    size: int = 60
-    holes: tuple[int, int] = (4, 30)
+    size: int = 100
+    holes: tuple[int, int] = (4, 50)
     single: bool = False
 
     def count(self, num_nodes: int) -> int:

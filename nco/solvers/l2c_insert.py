@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 GREEDY = "greedy"
 # Up to this many nodes an instance is one region, as the networks saw in training.
 ONE_REGION = 150
+REGION_SIZE = 100
 # Beyond so many nodes a greedy start costs more than it is worth. For a TSP random insertion is about as good; for a
 # CVRP it is not, since the first routes fill up all over the map, and the nearest neighbour is a better start.
 GREEDY_LIMITS = {"tsp": (200, "random-insertion"), "cvrp": (1_000, "nearest-neighbour")}
@@ -51,11 +52,10 @@ class Reconstruction:
         random insertion; for a CVRP greedy up to 1,000 nodes, else nearest neighbour.
     start_options : dict, optional
         Of the solver that makes the start.
-    holes : (int, int), optional
-        Smallest and largest number of nodes taken out of a region. By default 4 to 50 of an instance that is one
-        region, else 4 to 30.
+    holes : (int, int)
+        Smallest and largest number of nodes taken out of a region.
     region_size : int, optional
-        Nodes per region, about; by default 60, and up to 150 nodes the whole instance.
+        Nodes per region, about; by default 100, and up to 150 nodes the whole instance.
     single_region : bool
         Rebuild one region of an instance at a time, as published, instead of all of them.
     replicas : int, optional
@@ -82,7 +82,7 @@ class Reconstruction:
         iterations: int = 200,
         start: str = "auto",
         start_options: Mapping[str, Any] | None = None,
-        holes: Sequence[int] | None = None,
+        holes: Sequence[int] = (4, 50),
         region_size: int | None = None,
         single_region: bool = False,
         replicas: int | None = None,
@@ -94,7 +94,7 @@ class Reconstruction:
     ):
         check_whole(self.name, 0, iterations=iterations)
         check_whole(self.name, 1, region_size=region_size, replicas=replicas, batch_size=batch_size, threads=threads)
-        if holes is not None and not (len(holes) == 2 and 1 <= holes[0] <= holes[1]):
+        if not (len(holes) == 2 and 1 <= holes[0] <= holes[1]):
             raise UsageError(f"{self.name}: holes are two sizes, the smaller first, not {list(holes)}")
         for chosen in (order, construction_order):
             if chosen not in ("nearest", "polar", None):
@@ -102,7 +102,7 @@ class Reconstruction:
         self.iterations = iterations
         self.start = start
         self.start_options = start_options
-        self.holes = (int(holes[0]), int(holes[1])) if holes is not None else None
+        self.holes = (int(holes[0]), int(holes[1]))
         self.region_size = region_size
         self.single_region = single_region
         self.replicas = replicas
@@ -160,12 +160,8 @@ class Reconstruction:
         tours = self._start(instances, batch, scorer, window, seed[0])
         spent = time.perf_counter() - started
         left = None if time_limit is None else max(time_limit * len(instances) - spent, 0.0)
-        whole = size <= ONE_REGION
-        rule = RegionRule(
-            self.region_size or (size if whole else 60),
-            self.holes or ((4, 50) if whole else (4, 30)),
-            self.single_region,
-        )
+        region_size = self.region_size or (size if size <= ONE_REGION else REGION_SIZE)
+        rule = RegionRule(region_size, self.holes, self.single_region)
         replicas = self.replicas or 1
         if self.replicas is None and rule.count(instances[0].num_customers) == 1:
             replicas = max(USEFUL_ROWS // len(instances), 1)
@@ -246,7 +242,7 @@ class L2CInsert(Reconstruction):
         iterations: int = 200,
         start: str = "auto",
         start_options: Mapping[str, Any] | None = None,
-        holes: Sequence[int] | None = None,
+        holes: Sequence[int] = (4, 50),
         region_size: int | None = None,
         single_region: bool = False,
         replicas: int | None = None,
