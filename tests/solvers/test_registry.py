@@ -90,9 +90,17 @@ def test_problem_of_another_kind_is_refused(name):
         make_solver(name).solve([instance], seed=1)
 
 
+def require_installed(name):
+    """Skip the test of a solver whose package is missing."""
+    is_there, reason = availability(name)
+    if not is_there:
+        pytest.skip(reason)
+
+
 @pytest.mark.parametrize("name", ["hgs", "pyvrp", "fast-tsp", "ortools"])
 def test_instance_too_large_for_a_matrix_is_refused(name):
     """Solvers that need a dense matrix refuse more than 5,000 nodes before they build one."""
+    require_installed(name)
     instance = random_cvrp(5_000, 1) if name == "hgs" else random_tsp(5_001, 1)
     with pytest.raises(UsageError, match=f"{instance.name}.*5001 nodes are too many.*limit is 5000"):
         make_solver(name).solve([instance], seed=1)
@@ -101,6 +109,7 @@ def test_instance_too_large_for_a_matrix_is_refused(name):
 @pytest.mark.parametrize("name", ["pyvrp", "fast-tsp", "ortools"])
 def test_negative_weights_are_refused(name):
     """Solvers that cannot work with negative weights say so."""
+    require_installed(name)
     weights = np.array([[0.0, 1, 2], [1, 0, -1], [2, -1, 0]])
     instance = Instance("negative", "tsp", metric="EXPLICIT", weights=weights)
     with pytest.raises(UsageError, match=f"instance 'negative': solver '{name}' takes no negative weights"):
