@@ -135,11 +135,22 @@ def make_solver(name: str, options: Mapping[str, Any] | None = None) -> Solver:
         If there is no such solver, or it has no such option: misspelt options are never ignored.
     """
     solver = _find(name)
-    known = [parameter for parameter in inspect.signature(solver).parameters if parameter != "self"]
+    known = _option_names(solver)
     for option in options or {}:
         if option not in known:
             raise UsageError(f"solver {name!r} has no option {option!r}; it has {', '.join(known) or 'none'}")
     return solver(**(options or {}))
+
+
+def _option_names(solver: Callable[..., Solver]) -> list[str]:
+    """Return the options of a solver's class, and of its base class where it hands ``**options`` on to that."""
+    known: list[str] = []
+    for one in inspect.getmro(solver) if isinstance(solver, type) else (solver,):
+        parameters = inspect.signature(one).parameters.values()
+        known += [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
+        if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):
+            break
+    return known
 
 
 def _find(name: str) -> Callable[..., Solver]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nco.instance import Instance
 from nco.solution import Solution, split_giant_tour
-from nco.solvers.base import Progress, register, require_problem
+from nco.solvers.base import Progress, register, require_problem, solve_in_turn
 
 
 class Heuristic:
@@ -36,16 +36,15 @@ class Heuristic:
     ) -> list[Solution]:
         """Solve instances one after another; see :class:`nco.solvers.base.Solver`."""
         require_problem(self, instances)
-        solutions = []
-        for number, instance in enumerate(instances):
+
+        def solve_one(number: int, instance: Instance) -> Solution:
             started = time.perf_counter()
             tour = self.build(instance, instance.network_coords, np.random.default_rng([seed, number]))
             seconds = time.perf_counter() - started
             routes = split_giant_tour(instance.problem, tour)
-            solutions.append(Solution.judged(instance, routes, seconds=seconds, solver=self.name, seed=seed))
-            if progress is not None:
-                progress(number + 1, len(instances))
-        return solutions
+            return Solution.judged(instance, routes, seconds=seconds, solver=self.name, seed=seed)
+
+        return solve_in_turn(instances, solve_one, progress)
 
 
 @register("nearest-neighbour")

@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -171,7 +172,7 @@ class Reconstruction:
             tours,
             scorer,
             np.random.default_rng(seed),
-            window=_ordered(window, self.order),
+            window=replace(window, order=self.order),
             regions=rule,
             iterations=self.iterations,
             time_limit=left,
@@ -216,7 +217,7 @@ class Reconstruction:
         name = self._start_name(problem, size)
         if name == GREEDY:
             order = self.construction_order or ("polar" if problem == "cvrp" else "nearest")
-            return construct_greedily(batch, scorer, _ordered(window, order))
+            return construct_greedily(batch, scorer, replace(window, order=order))
         length = size if problem == "tsp" else 2 * size - 1
         starts = make_solver(name, self.start_options).solve(instances, seed=seed)
         tours = np.stack([giant_tour(problem, start.routes, length) for start in starts])
@@ -236,36 +237,8 @@ class L2CInsert(Reconstruction):
         See :class:`Reconstruction`.
     """
 
-    def __init__(
-        self,
-        weights: str | None = None,
-        iterations: int = 200,
-        start: str = "auto",
-        start_options: Mapping[str, Any] | None = None,
-        holes: Sequence[int] = (4, 50),
-        region_size: int | None = None,
-        single_region: bool = False,
-        replicas: int | None = None,
-        order: str = "nearest",
-        construction_order: str | None = None,
-        batch_size: int = 1_000,
-        device: str = "auto",
-        threads: int | None = None,
-    ):
-        super().__init__(
-            iterations,
-            start,
-            start_options,
-            holes,
-            region_size,
-            single_region,
-            replicas,
-            order,
-            construction_order,
-            batch_size,
-            device,
-            threads,
-        )
+    def __init__(self, weights: str | None = None, **options: Any):
+        super().__init__(**options)
         self.weights = weights
         self._loaded: dict[str, tuple[Scorer, WindowRule]] = {}
 
@@ -311,10 +284,6 @@ def choose_device(device: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise UsageError(f"no device {device!r} here: {str(error).splitlines()[0]}") from error
     return chosen
-
-
-def _ordered(window: WindowRule, order: str) -> WindowRule:
-    return WindowRule(window.positions, window.unvisited, order, window.depot_is_near, window.show_full)
 
 
 @contextmanager
