@@ -13,6 +13,7 @@ from torch import Tensor
 from nco.errors import UsageError
 from nco.models.l2c_insert.data import InsertionData
 from nco.models.l2c_insert.network import InsertionNetwork
+from nco.models.l2c_insert.pretrained import load_insertion
 from nco.models.l2c_insert.sampling import TrainingStates
 from nco.models.l2c_insert.validation import HeldOut, validation_gaps
 
@@ -51,6 +52,9 @@ class InsertionModule(pl.LightningModule):
         Iterations of local reconstruction on the instances that a validation solves.
     compile : bool
         Whether to ``torch.compile`` the network for training.
+    start_from : str, optional
+        Weights that training starts from, of a network of the same options: anything that
+        :func:`nco.models.l2c_insert.pretrained.load_insertion` loads. A resumed run goes on from its own checkpoint.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class InsertionModule(pl.LightningModule):
         final_rate: float = 0.01,
         validation_iterations: int = 10,
         compile: bool = False,
+        start_from: str | None = None,
     ):
         super().__init__()
         self.save_hyperparameters()
@@ -95,6 +100,11 @@ class InsertionModule(pl.LightningModule):
             distance_bias,
             scaled_residuals,
         )
+        if start_from is not None:
+            start = load_insertion(start_from, problem).network
+            if start.options != self.network.options:
+                raise UsageError(f"{start_from}: a network of other options: {start.options}")
+            self.network.load_state_dict(start.state_dict())
 
     def setup(self, stage: str) -> None:
         """Check that the labels are of the network's problem, and compile it where the option asks for that.
