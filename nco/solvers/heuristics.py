@@ -73,6 +73,20 @@ class RandomInsertion(Heuristic):
         return random_insertion(coords, rng, instance.demand, instance.capacity)
 
 
+@register("savings")
+class Savings(Heuristic):
+    """Routes of one customer, joined at their ends where that saves most (Clarke and Wright 1964)."""
+
+    problems = ("cvrp",)
+
+    def build(self, instance: Instance, coords: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return a giant tour; chance plays no part."""
+        from nco.search.savings import savings
+
+        assert instance.demand is not None and instance.capacity is not None
+        return savings(coords, instance.demand, instance.capacity)
+
+
 @register("nearest-insertion")
 class NearestInsertion(Heuristic):
     """The node nearest to the tour comes next, where it adds least."""

@@ -32,8 +32,8 @@ GREEDY = "greedy"
 ONE_REGION = 150
 REGION_SIZE = 100
 # Beyond so many nodes a greedy start costs more than it is worth. For a TSP random insertion is about as good; for a
-# CVRP it is not, since the first routes fill up all over the map, and the nearest neighbour is a better start.
-GREEDY_LIMITS = {"tsp": (200, "random-insertion"), "cvrp": (1_000, "nearest-neighbour")}
+# CVRP it is not, since the first routes fill up all over the map, and the savings heuristic is a better start.
+GREEDY_LIMITS = {"tsp": (200, "random-insertion"), "cvrp": (1_000, "savings")}
 # Rows that are worth a batch: an instance that is one region is rebuilt in so many copies, and goes on as the best.
 USEFUL_ROWS = 8
 # Rows that go through a network at once: more do not run faster on a CPU, and need more memory.
@@ -50,7 +50,7 @@ class Reconstruction:
         Each rebuilds every region of every instance once; 0 returns the start. With a time limit they end early.
     start : str
         "greedy", any solver's name (its solutions are improved), or "auto": for a TSP greedy up to 200 nodes, else
-        random insertion; for a CVRP greedy up to 1,000 nodes, else nearest neighbour.
+        random insertion; for a CVRP greedy up to 1,000 nodes, else the savings heuristic.
     start_options : dict, optional
         Of the solver that makes the start.
     holes : (int, int)
