@@ -106,7 +106,7 @@ def perturb(
             *(space, neighbours, reach, order, position, queue, queued, waiting, tolerance),
             *(log, KICK_BREADTH, KICK_SPAN, len(log)),
         )
-        if change > 0.0 and change > -temperature * np.log(_draw_share(state)):
+        if change > 0.0 and change > -temperature * np.log(draw_share(state)):
             undo(order, position, log)
         else:
             total += change
@@ -114,7 +114,7 @@ def perturb(
 
 
 @njit(cache=True, nogil=True)
-def _draw(state, bound):  # type: ignore[no-untyped-def]
+def draw(state, bound):  # type: ignore[no-untyped-def]
     """Return a random whole number below a bound: SplitMix64 (Steele, Lea and Flood 2014), whose state is one word."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     word = state[0]
@@ -125,9 +125,9 @@ def _draw(state, bound):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _draw_share(state):  # type: ignore[no-untyped-def]
+def draw_share(state):  # type: ignore[no-untyped-def]
     """Return a random number above 0 and up to 1."""
-    return (_draw(state, 1 << 53) + 1.0) / (1 << 53)
+    return (draw(state, 1 << 53) + 1.0) / (1 << 53)
 
 
 @njit(cache=True, nogil=True)
@@ -137,7 +137,7 @@ def draw_cuts(state, size, cuts):  # type: ignore[no-untyped-def]
     cuts[0] = 0
     for i in range(1, 4):
         # The i-th of the offsets 1 to window - 1 that are still free.
-        offset = 1 + _draw(state, window - i)
+        offset = 1 + draw(state, window - i)
         place = i
         for j in range(1, i):
             if offset >= cuts[j]:
@@ -146,7 +146,7 @@ def draw_cuts(state, size, cuts):  # type: ignore[no-untyped-def]
             cuts[place] = cuts[place - 1]
             place -= 1
         cuts[place] = offset
-    base = _draw(state, size)
+    base = draw(state, size)
     for i in range(4):
         cuts[i] = (base + cuts[i]) % size
 
