@@ -14,6 +14,8 @@ import nco
 from nco.errors import CheckpointError
 
 WEIGHTS, CONFIG, CARD = "weights.safetensors", "config.yaml", "CARD.md"
+# Endings of files of ``torch.save``.
+CHECKPOINTS = (".ckpt", ".pt", ".pth")
 
 
 def released_models() -> list[Path]:

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from nco.models.l2c_insert.network import InsertionNetwork
 from nco.models.l2c_insert.pretrained import from_authors
-from nco.models.l2c_insert.sampling import LabelledBatch, StateSampler, TrainingStates, label_sequence
+from nco.models.l2c_insert.sampling import StateSampler, TrainingStates
+from nco.models.labelled import LabelledBatch, label_sequence
 from nco.search.window import Positions, Vehicle, Window, WindowRule, take_window
 
 # The fixtures' own recommendation: weights as drawn, and with every matrix multiplied by a factor.

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from nco.models.l2c_insert.sampling import LabelledBatch, StateSampler, chain_times, label_sequence
+from nco.models.l2c_insert.sampling import StateSampler, chain_times
+from nco.models.labelled import LabelledBatch, label_sequence
 from nco.search.window import WindowRule
 from nco.solution import giant_tour, split_giant_tour
 

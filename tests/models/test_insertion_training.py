@@ -14,11 +14,14 @@ import torch
 
 from nco.data.labels import LabelledSet
 from nco.errors import UsageError
-from nco.models.l2c_insert.data import InsertionData, StateStream, augment, labelled_batch
-from nco.models.l2c_insert.module import InsertionModule, target_loss
+from nco.models.l2c_insert.data import InsertionData
+from nco.models.l2c_insert.module import InsertionModule
 from nco.models.l2c_insert.network import InsertionNetwork
 from nco.models.l2c_insert.sampling import StateSampler, TrainingStates
 from nco.models.l2c_insert.validation import HeldOut, validation_gaps
+from nco.models.labelled import augment, labelled_batch
+from nco.models.streams import StateStream
+from nco.models.training import target_loss
 from nco.search.window import WindowRule, cheapest_insertion
 
 CPU = torch.device("cpu")

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nco.nn.attention import AttentionLayer
+from nco.nn.plane import attention_biases, soften, soften_places
 from nco.search.window import Window
 
 WINDOW_SCALINGS = ("none", "axis", "isotropic", "centred")
@@ -115,7 +116,7 @@ class InsertionNetwork(nn.Module):
         float [B, N, dim]
         """
         if self.window_scaling == "centred":
-            nodes = _soften_places(nodes)
+            nodes = soften_places(nodes)
         x = self.embed(nodes)
         bias = self._attention_bias(nodes[..., :2], mask, 0, len(self.encoder))
         for layer, layer_bias in zip(self.encoder, bias, strict=True):
@@ -154,7 +155,7 @@ class InsertionNetwork(nn.Module):
             middle = (window.left[..., :2] + window.right[..., :2]) / 2
             places = torch.cat([window.current[:, None, :2], window.unvisited[..., :2], middle], dim=1)
             if self.window_scaling == "centred":
-                places = _soften_places(places)
+                places = soften_places(places)
         first_position = 1 + unvisited.shape[1]
         bias = self._attention_bias(places, mask, len(self.encoder), len(self.decoder))
         for number, (layer, layer_bias) in enumerate(zip(self.decoder, bias, strict=True), start=1):
@@ -188,19 +189,10 @@ class InsertionNetwork(nn.Module):
         self, places: Tensor | None, mask: Tensor | None, first_layer: int, layers: int
     ) -> list[Tensor | None]:
         """Return each layer's addition to the attention scores: hidden keys and weighted distances."""
-        hidden = None
-        if mask is not None:
-            hidden = torch.zeros_like(mask, dtype=self.score.weight.dtype).masked_fill(~mask, -torch.inf)
-            hidden = hidden[:, None, None, :]
-        if self.log_distance_weight is None or places is None:
-            return [hidden] * layers
-        distance = _distances(places)[:, None]
-        weights = self.log_distance_weight[first_layer : first_layer + layers].exp()
-        biases = []
-        for weight in weights:
-            bias = -weight[None, :, None, None] * distance
-            biases.append(bias if hidden is None else bias + hidden)
-        return biases
+        weights = None
+        if self.log_distance_weight is not None:
+            weights = self.log_distance_weight[first_layer : first_layer + layers]
+        return attention_biases(layers, mask, places, weights)
 
     def _triangle(self, window: Window) -> tuple[Tensor, Tensor]:
         """Return each position's features [R, P, 4 or 6] and its insertion cost [R, P]."""
@@ -228,12 +220,6 @@ class InsertionNetwork(nn.Module):
         if self.problem == "tsp":
             return weighted
         return torch.cat([weighted[:, :-1], self.prior[1] * cost[:, -1:]], dim=1)
-
-
-def _distances(places: Tensor) -> Tensor:
-    """Return all distances [B, T, T] of points [B, T, 2]; coordinates get no gradient."""
-    x, y = places.unbind(-1)
-    return ((x[:, :, None] - x[:, None, :]).square() + (y[:, :, None] - y[:, None, :]).square()).sqrt()
 
 
 def scale_window(window: Window, scaling: str) -> Window:
@@ -285,17 +271,6 @@ def _centre(window: Window) -> Window:
         return torch.cat([scaled, nodes[..., 2:]], dim=-1)
 
     return _rescaled(window, rescale)
-
-
-def soften(lengths: Tensor) -> Tensor:
-    """Return lengths up to 1 as they are and 1 + log(length) beyond."""
-    return torch.where(lengths > 1, 1 + lengths.clamp(min=1).log(), lengths)
-
-
-def _soften_places(nodes: Tensor) -> Tensor:
-    """Pull nodes beyond the unit circle in, along their bearing."""
-    length = nodes[..., :2].norm(dim=-1, keepdim=True).clamp(min=1.0)
-    return torch.cat([nodes[..., :2] * ((1 + length.log()) / length), nodes[..., 2:]], dim=-1)
 
 
 def _rescaled(window: Window, rescale) -> Window:  # type: ignore[no-untyped-def]

@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from nco.errors import CheckpointError
 from nco.models.l2c_insert.network import InsertionNetwork
+from nco.models.published import PublishedTensors, published_tensors
 from nco.models.weights import (
+    CHECKPOINTS,
     find_weights,
     load_tensors,
     load_weights,
@@ -24,7 +25,6 @@ from nco.models.weights import (
 from nco.search.window import WindowRule
 
 MODEL = "l2c-insert"
-CHECKPOINTS = (".ckpt", ".pt", ".pth")
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,7 @@ def _from_checkpoint(checkpoint: dict[str, Any], path: Path) -> TrainedInsertion
     """Tell a training's checkpoint from the published code's, by its keys."""
     if "state_dict" in checkpoint:
         return _from_training(checkpoint, path)
-    tensors = checkpoint.get("model_state_dict", checkpoint)
-    if not isinstance(tensors, dict) or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
-        raise CheckpointError(f"{path}: holds no state_dict, no model_state_dict and not only tensors")
-    return from_authors(tensors, path)
+    return from_authors(published_tensors(checkpoint, path), path)
 
 
 def _from_training(checkpoint: dict[str, Any], path: Path) -> TrainedInsertion:
@@ -124,8 +121,6 @@ def _from_training(checkpoint: dict[str, Any], path: Path) -> TrainedInsertion:
     return TrainedInsertion(network, window, path.stem)
 
 
-# The published code has 8 heads, which no shape reveals.
-AUTHORS_HEADS = 8
 _EMBEDDINGS = {
     "embed": "encoder.embedding",
     "embed_current": "decoder.embedding_last_node",
@@ -133,7 +128,6 @@ _EMBEDDINGS = {
     "score": "decoder.Linear_final",
 }
 _POSITIONS = {"tsp": "decoder.embedding_partial_node", "cvrp": "decoder.embedding_edge"}
-_BLOCKS = {"combine": "multi_head_combine", "expand": "feedForward.W1", "contract": "feedForward.W2"}
 
 
 def from_authors(tensors: dict[str, Tensor], source: Path) -> TrainedInsertion:
@@ -146,51 +140,13 @@ def from_authors(tensors: dict[str, Tensor], source: Path) -> TrainedInsertion:
     CheckpointError
         If a tensor is missing, has the wrong shape or has no place in the network.
     """
-    rest = dict(tensors)
-    problem = "cvrp" if f"{_POSITIONS['cvrp']}.weight" in rest else "tsp"
-    depth = {stack: _depth(rest, stack) for stack in ("encoder", "decoder")}
-    renamed: dict[str, Tensor] = {}
-
-    def take(name: str) -> Tensor:
-        if name not in rest:
-            raise CheckpointError(f"{source}: the tensor {name!r} is missing")
-        return rest.pop(name)
-
-    def rename(ours: str, theirs: str) -> None:
-        for part in ("weight", "bias"):
-            renamed[f"{ours}.{part}"] = take(f"{theirs}.{part}")
-
+    problem = "cvrp" if f"{_POSITIONS['cvrp']}.weight" in tensors else "tsp"
+    published = PublishedTensors(tensors, source)
     for ours, theirs in {**_EMBEDDINGS, "embed_position": _POSITIONS[problem]}.items():
-        rename(ours, theirs)
-    for stack, layers in depth.items():
-        for number in range(layers):
-            layer = f"{stack}.layers.{number}"
-            parts = [take(f"{layer}.W{part}.weight") for part in "qkv"]
-            if len({part.shape for part in parts}) > 1:
-                raise CheckpointError(f"{source}: Wq, Wk and Wv of {layer} differ in shape")
-            renamed[f"{stack}.{number}.qkv.weight"] = torch.cat(parts)
-            for block, name in _BLOCKS.items():
-                rename(f"{stack}.{number}.{block}", f"{layer}.{name}")
-    if rest:
-        raise CheckpointError(f"{source}: the tensor {min(rest)!r} is not of this model")
-    if not depth["decoder"]:
-        raise CheckpointError(f"{source}: has no layer decoder.layers.0")
-    network = InsertionNetwork(
-        problem,
-        dim=len(renamed["embed.weight"]),
-        heads=AUTHORS_HEADS,
-        head_dim=len(renamed["decoder.0.qkv.weight"]) // 3 // AUTHORS_HEADS,
-        hidden=len(renamed["decoder.0.expand.weight"]),
-        encoder_layers=depth["encoder"],
-        decoder_layers=depth["decoder"],
-    )
-    load_tensors(network, renamed, source)
+        published.rename(ours, theirs)
+    network = InsertionNetwork(problem, **published.options())
+    load_tensors(network, published.renamed, source)
     network.eval().requires_grad_(False)
     kept = 200 if problem == "cvrp" else 100
     window = WindowRule(kept, kept, "polar" if problem == "cvrp" else "nearest", show_full=True)
     return TrainedInsertion(network, window, source.stem)
-
-
-def _depth(tensors: dict[str, Tensor], stack: str) -> int:
-    """Return how many layers of a stack have tensors."""
-    return len({name.split(".")[2] for name in tensors if name.startswith(f"{stack}.layers.")})

@@ -17,33 +17,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from nco.models.labelled import LabelledBatch, label_sequence
 from nco.search.window import Positions, Vehicle, Window, WindowRule, polar_difference, take_window
-
-
-@dataclass(frozen=True)
-class LabelledBatch:
-    """Labelled instances as tensors.
-
-    Attributes
-    ----------
-    coords : float32 [B, N, 2]
-    tours : int64 [B, L]
-        Giant tours.
-    demand, capacity : int64 [B, N], [B], or None for a TSP
-    """
-
-    coords: Tensor
-    tours: Tensor
-    demand: Tensor | None = None
-    capacity: Tensor | None = None
-
-    def __len__(self) -> int:
-        return self.coords.shape[0]
-
-    def __getitem__(self, rows: Tensor) -> LabelledBatch:
-        """Return some rows."""
-        tensors = (self.coords, self.tours, self.demand, self.capacity)
-        return LabelledBatch(*(None if tensor is None else tensor[rows] for tensor in tensors))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -176,30 +151,6 @@ class Places:
     left: Tensor
     right: Tensor
     valid: Tensor
-
-
-def label_sequence(batch: LabelledBatch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return the customers [B, n] (0-based) in the order of their label, and the route of each entry [B, n].
-
-    Directions are random: of the tour of a TSP, of every single route of a CVRP. The order of routes means nothing.
-    """
-    tours = batch.tours
-    if batch.demand is None:
-        backward = torch.rand(len(tours), 1, generator=generator, device=tours.device) < 0.5
-        return torch.where(backward, tours.flip(1), tours), torch.zeros_like(tours)
-    customers = batch.coords.shape[1] - 1
-    is_depot = tours == 0
-    kept = torch.sort(is_depot.int(), dim=1, stable=True).indices[:, :customers]
-    route = is_depot.cumsum(dim=1).gather(1, kept) - 1
-    route = (route != route.roll(1, dims=1)).long()
-    route[:, 0] = 0
-    route = route.cumsum(dim=1)
-    sequence = tours.gather(1, kept) - 1
-    backward = torch.rand(route.shape, generator=generator, device=tours.device).gather(1, route) < 0.5
-    place = torch.arange(customers, device=tours.device).expand_as(route)
-    key = route * 2 * customers + torch.where(backward, customers - place, place)
-    order = key.argsort(dim=1)
-    return sequence.gather(1, order), route.gather(1, order)
 
 
 def chain_times(closeness: Tensor, open_nodes: Tensor, last: Tensor) -> Tensor:

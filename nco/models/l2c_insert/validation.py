@@ -54,6 +54,9 @@ class HeldOut:
         regions = RegionRule(size=labels.coords.shape[1], holes=holes)
         return cls(instances, np.array(costs), construction, window, regions)
 
+    def __len__(self) -> int:
+        return len(self.instances)
+
     def gap(self, costs: NDArray[np.float64]) -> float:
         """Return the mean gap of solutions of these costs [B] to the labels, in percent."""
         return 100 * float((costs / self.costs - 1).mean())
