@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import torch
 from torch import Tensor
+
+from nco.geometry import k_nearest
+from nco.instance import InstanceBatch
 
 # The heat of an edge outside of the sparse graph, and what is added to every other: all moves stay possible.
 BACKGROUND = 1e-10
@@ -29,3 +34,36 @@ class SparseHeat:
     heat: Tensor
     from_depot: Tensor | None = None
     to_depot: Tensor | None = None
+
+
+def nearest_graph(batch: InstanceBatch, k: int) -> Tensor:
+    """Return the k nearest other nodes of each node, or as many as there are, nearest first: int64 [B, N, k].
+
+    In a CVRP customers have customers only, and the row of the depot is zeros.
+    """
+    first = int(batch.problem == "cvrp")
+    coords = batch.coords.cpu().numpy().astype(np.float64)
+    near = np.stack([k_nearest(points[first:], k) + first for points in coords])
+    return torch.from_numpy(np.pad(near, ((0, 0), (first, 0), (0, 0)))).to(batch.device)
+
+
+def distance_heat(batch: InstanceBatch, k: int) -> SparseHeat:
+    """Return heats in inverse proportion to lengths, the shortest edge of an instance having 1: what ants follow
+    without a network.
+    """
+    neighbours = nearest_graph(batch, k)
+    rows = torch.arange(len(batch), device=batch.device)[:, None, None]
+    lengths = (batch.coords[rows, neighbours] - batch.coords[:, :, None]).norm(dim=-1)
+    if batch.problem == "tsp":
+        return SparseHeat(neighbours, _inverse(lengths, lengths))
+    to_depot = (batch.coords - batch.coords[:, :1]).norm(dim=-1)
+    edges = torch.cat([lengths[:, 1:].flatten(1), to_depot[:, 1:]], dim=1)
+    heat, depot = _inverse(lengths, edges), _inverse(to_depot, edges)
+    return SparseHeat(neighbours, heat, depot, depot)
+
+
+def _inverse(lengths: Tensor, edges: Tensor) -> Tensor:
+    """Return the shortest positive length of each row of edges over lengths [B, ...]; 1 for edges of no length."""
+    shortest = edges.flatten(1).masked_fill(edges.flatten(1) == 0, torch.inf).amin(dim=1)
+    shortest = shortest.view(-1, *[1] * (lengths.ndim - 1))
+    return torch.where(lengths > 0, shortest / lengths, 1.0).clamp(max=1.0)

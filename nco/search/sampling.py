@@ -11,7 +11,6 @@ result does not depend on the threads.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -165,6 +164,7 @@ def sample_nodes(
     threads: int = 1,
 ) -> NDArray[np.int64]:
     """Construct trajectories along weights of moves; see :func:`sample_trajectories`. Returns int64 [B, h, L]."""
+    from nco.search.tsp_local_search import in_threads
     from nco.search.walks import walk_routes, walk_tours
 
     _check_fit(batch, weights)
@@ -181,7 +181,7 @@ def sample_nodes(
                 *(starts[row, begin:end], states[row, begin:end], nodes[row, begin:end]),
             )
 
-        _in_threads(walk, rows, count, threads)
+        in_threads(walk, rows, count, threads)
         return nodes.astype(np.int64)
     if start is not None:
         raise ValueError("a CVRP starts at its depot: it takes no start nodes")
@@ -207,7 +207,7 @@ def sample_nodes(
             ),
         )
 
-    _in_threads(walk_block, rows, count, threads)
+    in_threads(walk_block, rows, count, threads)
     return nodes[:, :, : int(longest.max()) + 1].astype(np.int64)
 
 
@@ -235,6 +235,8 @@ def _check_fit(batch: InstanceBatch, weights: MoveWeights) -> None:
             f"a batch of {len(batch)} instances of {batch.num_nodes} nodes has no heat of the shape "
             f"{list(weights.near.shape)} with neighbours of the shape {list(weights.neighbours.shape)}"
         )
+    if weights.near.shape[2] == 0:
+        raise ValueError("a heat needs at least one neighbour of each node")
     if (batch.demand is None) != (weights.from_depot is None) or (batch.demand is None) != (weights.to_depot is None):
         raise ValueError("a CVRP's heat has that of the depot's edges, both ways, and a TSP's has not")
 
@@ -248,12 +250,3 @@ def _starts(
     if starts.shape != (rows, count) or starts.min() < 0 or starts.max() >= size:
         raise ValueError(f"start nodes have the shape [{rows}, {count}] and lie between 0 and {size - 1}")
     return starts
-
-
-def _in_threads(walk, rows: int, count: int, threads: int) -> None:  # type: ignore[no-untyped-def]
-    """Call walk(row, first, last) for all trajectories, in blocks that keep all threads busy."""
-    block = max(1, -(-count * rows // (4 * threads)))
-    jobs = [(row, first, min(first + block, count)) for row in range(rows) for first in range(0, count, block)]
-    with ThreadPoolExecutor(threads) as pool:
-        for job in [pool.submit(walk, *arguments) for arguments in jobs]:
-            job.result()

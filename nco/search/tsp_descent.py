@@ -51,9 +51,9 @@ def _push(queue, queued, waiting, node):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def enqueue_all(order, queue, queued, waiting):  # type: ignore[no-untyped-def]
-    """Ask for all nodes to be examined, in tour order."""
-    for node in order:
+def enqueue(nodes, queue, queued, waiting):  # type: ignore[no-untyped-def]
+    """Ask for nodes to be examined, in their order."""
+    for node in nodes:
         _push(queue, queued, waiting, node)
 
 
@@ -152,6 +152,18 @@ def draw_cuts(state, size, cuts):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def descend(space, neighbours, reach, order, position, queue, queued, waiting, tolerance, no_log):  # type: ignore[no-untyped-def]
+    """Examine all nodes until nothing improves; ``no_log`` is int32 [1, 2]."""
+    gain = 1.0
+    while gain > 0.0:
+        enqueue(order, queue, queued, waiting)
+        gain = settle(
+            *(space, neighbours, reach, order, position, queue, queued, waiting, tolerance),
+            *(no_log, neighbours.shape[1], len(order), 1 << 62),
+        )
+
+
+@njit(cache=True, nogil=True)
 def improve_rows(space, neighbours, reach, tours, tolerance):  # type: ignore[no-untyped-def]
     """Improve tours, int64 [A, N], in place."""
     size = tours.shape[1]
@@ -162,11 +174,5 @@ def improve_rows(space, neighbours, reach, tours, tolerance):  # type: ignore[no
         for place in range(size):
             order[place] = tours[row, place]
             position[order[place]] = place
-        gain = 1.0
-        while gain > 0.0:
-            enqueue_all(order, queue, queued, waiting)
-            gain = settle(
-                *(space, neighbours, reach, order, position, queue, queued, waiting, tolerance),
-                *(no_log, neighbours.shape[1], size, 1 << 62),
-            )
+        descend(space, neighbours, reach, order, position, queue, queued, waiting, tolerance, no_log)
         tours[row, :] = order

@@ -13,7 +13,7 @@ annealing, at a temperature that falls to zero, and the best tour is kept.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from nco.search.space import MATRIX, Space, neighbour_lists
 from nco.search.tsp_descent import (
     clear,
-    enqueue_all,
+    enqueue,
     improve_rows,
     neighbour_distances,
     perturb,
@@ -183,23 +183,25 @@ def local_search_many(
         for ant in range(first, last):
             _check_tour(found[row, ant], space.num_nodes)
         if space.num_nodes > 3:
-            improve_rows(space, lists, reach, found[row, first:last], _tolerance(space))
+            improve_rows(space, lists, reach, found[row, first:last], least_gain(space))
 
-    # Tours of one instance are split too, so that few instances keep all threads busy.
-    ants = found.shape[1]
-    block = max(1, -(-ants * len(spaces) // (4 * threads)))
-    jobs = [(row, ant, min(ant + block, ants)) for row in range(len(spaces)) for ant in range(0, ants, block)]
-    _in_threads(improve, jobs, threads)
+    in_threads(improve, len(spaces), found.shape[1], threads)
     return found
 
 
-def _in_threads(function: Callable[..., None], jobs: Iterable[tuple[int, int, int]], threads: int) -> None:
+def in_threads(function: Callable[[int, int, int], None], rows: int, ants: int, threads: int) -> None:
+    """Call function(row, first, last) for all ants of all rows, in threads.
+
+    Ants of one row are split too, so that few rows keep all threads busy.
+    """
+    block = max(1, -(-ants * rows // (4 * threads)))
+    jobs = [(row, ant, min(ant + block, ants)) for row in range(rows) for ant in range(0, ants, block)]
     with ThreadPoolExecutor(threads) as pool:
         for job in [pool.submit(function, *arguments) for arguments in jobs]:
             job.result()
 
 
-def _tolerance(space: Space) -> float:
+def least_gain(space: Space) -> float:
     """Return what a move must gain at least: above the rounding errors of a few additions."""
     largest = np.abs(space.matrix).max() if space.metric == MATRIX else np.ptp(space.coords, axis=0).sum()
     return 1e-12 * float(largest)
@@ -241,7 +243,7 @@ class _Search:
             space = space._replace(coords=space.coords[given])
             lists, reach = number[lists[given]], reach[given]
         self._space, self._lists, self._reach = space, lists, reach
-        self.tolerance = _tolerance(space)
+        self.tolerance = least_gain(space)
         self._waiting = np.zeros(2, np.int64)
         self._queue = np.empty(len(given), np.int32)
         self._queued = np.zeros(len(given), np.bool_)
@@ -277,7 +279,7 @@ class _Search:
         before = self.length
         changed = True
         while changed:
-            enqueue_all(self.order, self._queue, self._queued, self._waiting)
+            enqueue(self.order, self._queue, self._queued, self._waiting)
             changed = False
             while self._waiting[1] > 0:
                 if time_limit is not None and self.seconds() >= time_limit:
