@@ -12,13 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from nco import geometry
 from nco.envs import CVRPEnv, CVRPState, State, TSPEnv
 from nco.envs.linked import unlink
 from nco.instance import Instance, InstanceBatch
+from nco.search.lengths import InstanceLengths
 
 
 class PartialSolutions:
@@ -150,29 +149,14 @@ class EdgeLengths:
     """
 
     def __init__(self, instances: Sequence[Instance], partial: PartialSolutions):
-        self.instances = list(instances)
         self.partial = partial
-        metrics = {instance.metric for instance in instances}
-        self.metric = metrics.pop() if len(metrics) == 1 else None
-        self.coords: NDArray[np.float64] | None = None
-        if self.metric not in (None, "EXPLICIT"):
-            self.coords = np.concatenate([instance.coords for instance in instances])  # type: ignore[misc]
+        self.lengths = InstanceLengths(instances)
 
     def __call__(self, tail: Tensor, head: Tensor) -> Tensor:
         """Return lengths, float64, of any shape; an edge of the padding token is 0 long."""
-        tokens, num_nodes = self.partial.tokens, self.partial.batch.num_nodes
+        tokens = self.partial.tokens
         real = ((tail != self.partial.pad) & (head != self.partial.pad)).cpu().numpy()
         tails, heads = (self.partial.node[end].cpu().numpy()[real] for end in (tail, head))
-        row, tails, heads = tails // tokens, tails % tokens, heads % tokens
-        if self.coords is not None:
-            assert self.metric is not None
-            offset = row * num_nodes
-            found = geometry.edge_lengths(self.metric, self.coords, offset + tails, offset + heads)
-        else:
-            found = np.zeros(len(row))
-            for number in np.unique(row):
-                of_row = row == number
-                found[of_row] = self.instances[number].edge_lengths(tails[of_row], heads[of_row])
         lengths = np.zeros(real.shape)
-        lengths[real] = found
+        lengths[real] = self.lengths(tails // tokens, tails % tokens, heads % tokens)
         return torch.from_numpy(lengths).to(tail.device)
