@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,15 +14,17 @@ from torch import Tensor
 from nco.errors import UsageError
 from nco.instance import Instance, InstanceBatch
 from nco.models.l2c_insert.pretrained import load_insertion
+from nco.projection.fusion import fused, in_pieces, projected
+from nco.projection.registry import read_registry
 from nco.search.construction import construct_greedily
 from nco.search.rebuild import Scorer
-from nco.search.reconstruction import ReconstructionLog, reconstruct
+from nco.search.reconstruction import reconstruct
 from nco.search.regions import RegionRule
-from nco.search.window import Window, WindowRule, cheapest_insertion
+from nco.search.window import WindowRule, cheapest_insertion
 from nco.solution import Solution, giant_tour, split_giant_tour
-from nco.solvers.base import Progress, check_whole, make_solver, register, require_problem
-
-logger = logging.getLogger(__name__)
+from nco.solvers.base import Progress, check_whole, make_solver, register
+from nco.solvers.batched import BatchedSolver, instance_trace, iterations_as_steps
+from nco.solvers.batched import choose_device as choose_device
 
 GREEDY = "greedy"
 # Up to this many nodes an instance is one region, as the networks saw in training.
@@ -33,15 +32,14 @@ ONE_REGION = 150
 REGION_SIZE = 100
 # Beyond so many nodes a greedy start costs more than it is worth. For a TSP random insertion is about as good; for a
 # CVRP it is not, since the first routes fill up all over the map, and the savings heuristic is a better start.
-GREEDY_LIMITS = {"tsp": (200, "random-insertion"), "cvrp": (1_000, "savings")}
+GREEDY_LIMITS = {"tsp": (200, "random-insertion"), "cvrp": (150, "savings")}
 # Rows that are worth a batch: an instance that is one region is rebuilt in so many copies, and goes on as the best.
 USEFUL_ROWS = 8
 # Rows that go through a network at once: more do not run faster on a CPU, and need more memory.
 ROWS_AT_ONCE = 1_024
-TRACE_POINTS = 200
 
 
-class Reconstruction:
+class Reconstruction(BatchedSolver):
     """Start solutions improved by local reconstruction; a subclass says what scores the positions.
 
     Parameters
@@ -50,7 +48,7 @@ class Reconstruction:
         Each rebuilds every region of every instance once; 0 returns the start. With a time limit they end early.
     start : str
         "greedy", any solver's name (its solutions are improved), or "auto": for a TSP greedy up to 200 nodes, else
-        random insertion; for a CVRP greedy up to 1,000 nodes, else the savings heuristic.
+        random insertion; for a CVRP greedy up to 150 nodes, else the savings heuristic.
     start_options : dict, optional
         Of the solver that makes the start.
     holes : (int, int)
@@ -75,8 +73,6 @@ class Reconstruction:
     """
 
     name = "reconstruction"
-    problems: tuple[str, ...] = ("tsp", "cvrp")
-    batched = True
 
     def __init__(
         self,
@@ -93,8 +89,9 @@ class Reconstruction:
         device: str = "auto",
         threads: int | None = None,
     ):
+        super().__init__(batch_size, device, threads)
         check_whole(self.name, 0, iterations=iterations)
-        check_whole(self.name, 1, region_size=region_size, replicas=replicas, batch_size=batch_size, threads=threads)
+        check_whole(self.name, 1, region_size=region_size, replicas=replicas)
         if not (len(holes) == 2 and 1 <= holes[0] <= holes[1]):
             raise UsageError(f"{self.name}: holes are two sizes, the smaller first, not {list(holes)}")
         for chosen in (order, construction_order):
@@ -109,51 +106,15 @@ class Reconstruction:
         self.replicas = replicas
         self.order = order
         self.construction_order = construction_order
-        self.batch_size = batch_size
-        self.device = choose_device(device)
-        self.threads = threads
 
     def scorer(self, problem: str) -> tuple[Scorer, WindowRule]:
         """Return what scores positions of a problem, on the solver's device, and the window it sees."""
         raise NotImplementedError
 
-    def solve(
-        self,
-        instances: Sequence[Instance],
-        *,
-        seed: int,
-        time_limit: float | None = None,
-        progress: Progress | None = None,
+    def solve_batch(
+        self, instances: list[Instance], seed: tuple[int, int], time_limit: float | None, progress: Progress | None
     ) -> list[Solution]:
-        """Solve instances, those of one problem and size together; see :class:`nco.solvers.base.Solver`."""
-        require_problem(self, instances)
-        by_size: dict[tuple[str, int], list[int]] = defaultdict(list)
-        for number, instance in enumerate(instances):
-            by_size[instance.problem, instance.num_nodes].append(number)
-        solutions: list[Solution | None] = [None] * len(instances)
-        done = 0
-        for numbers in by_size.values():
-            for begin in range(0, len(numbers), self.batch_size):
-                chunk = numbers[begin : begin + self.batch_size]
-                report = _partial_progress(progress, done, len(chunk), len(instances), self.iterations)
-                with _threads(self.threads), torch.inference_mode():
-                    solved = self._solve_batch(
-                        [instances[number] for number in chunk], (seed, begin), time_limit, report
-                    )
-                for number, solution in zip(chunk, solved, strict=True):
-                    solutions[number] = solution
-                done += len(chunk)
-                if progress is not None:
-                    progress(done, len(instances))
-        return [solution for solution in solutions if solution is not None]
-
-    def _solve_batch(
-        self,
-        instances: list[Instance],
-        seed: tuple[int, int],
-        time_limit: float | None,
-        report: Callable[[int], None] | None,
-    ) -> list[Solution]:
+        """Solve instances of one problem and size; see :class:`nco.solvers.batched.BatchedSolver`."""
         started = time.perf_counter()
         problem, size = instances[0].problem, instances[0].num_nodes
         scorer, window = self.scorer(problem)
@@ -177,7 +138,7 @@ class Reconstruction:
             iterations=self.iterations,
             time_limit=left,
             replicas=replicas,
-            progress=report,
+            progress=iterations_as_steps(progress, self.iterations),
         )
         routes = [split_giant_tour(problem, tour) for tour in tours.cpu().numpy()]
         seconds = (time.perf_counter() - started) / len(instances)
@@ -197,7 +158,7 @@ class Reconstruction:
                 seconds=seconds,
                 solver=self.name,
                 seed=seed[0],
-                trace=_trace(log, row, spent, len(instances)),
+                trace=instance_trace(log.points, row, spent, len(instances)),
                 info=info,
             )
             for row, instance in enumerate(instances)
@@ -233,13 +194,22 @@ class L2CInsert(Reconstruction):
     weights : str, optional
         Name of released weights, a folder with weights, or a training checkpoint; by default the released ones for
         the problem.
+    map : str
+        Where the network is shown the nodes of a window: "own" leaves that to the network; otherwise the name of a
+        projection map, "none" showing them where they are.
+    fusion : {"none", "mvdf"}
+        "mvdf" sums the scores of eight views of every window.
     **options
         See :class:`Reconstruction`.
     """
 
-    def __init__(self, weights: str | None = None, **options: Any):
+    def __init__(self, weights: str | None = None, map: str = "own", fusion: str = "none", **options: Any):
         super().__init__(**options)
+        if fusion not in ("none", "mvdf"):
+            raise UsageError(f"{self.name}: unknown fusion {fusion!r}; known are none and mvdf")
         self.weights = weights
+        self.projection = None if map == "own" else read_registry().map(map)
+        self.fusion = fusion
         self._loaded: dict[str, tuple[Scorer, WindowRule]] = {}
 
     def scorer(self, problem: str) -> tuple[Scorer, WindowRule]:
@@ -247,13 +217,12 @@ class L2CInsert(Reconstruction):
         if problem not in self._loaded:
             trained = load_insertion(self.weights or f"l2c-insert-{problem}-small", problem)
             network = trained.network.to(self.device)
-
-            def score(window: Window) -> Tensor:
-                if len(window) <= ROWS_AT_ONCE:
-                    return network(window)
-                pieces = range(0, len(window), ROWS_AT_ONCE)
-                return torch.cat([network(window[begin : begin + ROWS_AT_ONCE]) for begin in pieces])
-
+            score: Scorer = in_pieces(network, ROWS_AT_ONCE)
+            if self.fusion == "mvdf":
+                score = fused(score)
+            if self.projection is not None:
+                network.window_scaling = "none"  # the map stands in for it
+                score = projected(score, self.projection)
             self._loaded[problem] = score, trained.window
         return self._loaded[problem]
 
@@ -265,52 +234,3 @@ class CheapestReconstruction(Reconstruction):
     def scorer(self, problem: str) -> tuple[Scorer, WindowRule]:
         """Return cheapest insertion and the small networks' window."""
         return cheapest_insertion, WindowRule(positions=16 if problem == "tsp" else 20, unvisited=1)
-
-
-def choose_device(device: str) -> torch.device:
-    """Return the device that an option names; "auto" takes a GPU where there is one, and says so.
-
-    Raises
-    ------
-    UsageError
-        If there is no such device.
-    """
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        logger.info("running on %s", device)
-    try:
-        chosen = torch.device(device)
-        torch.empty(0, device=chosen)
-    except (RuntimeError, AssertionError) as error:
-        raise UsageError(f"no device {device!r} here: {str(error).splitlines()[0]}") from error
-    return chosen
-
-
-@contextmanager
-def _threads(threads: int | None) -> Iterator[None]:
-    """Run with so many threads of PyTorch, and set the old number again."""
-    before = torch.get_num_threads()
-    if threads is not None:
-        torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _partial_progress(
-    progress: Progress | None, done: int, now: int, total: int, iterations: int
-) -> Callable[[int], None] | None:
-    """Turn iterations on a batch of instances into instances done."""
-    if progress is None:
-        return None
-    return lambda iteration: progress(done + now * iteration // max(iterations, 1), total)
-
-
-def _trace(log: ReconstructionLog, row: int, spent: float, batch: int) -> list[tuple[float, float]]:
-    """Return (seconds, cost) points of one instance, each in its share of the batch's time."""
-    step = max(len(log.points) // TRACE_POINTS, 1)
-    points = log.points[::step]
-    if points[-1] is not log.points[-1]:
-        points.append(log.points[-1])
-    return [((spent + seconds) / batch, float(costs[row])) for seconds, costs in points]

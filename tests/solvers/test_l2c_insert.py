@@ -87,6 +87,20 @@ def test_a_time_limit_ends_the_iterations() -> None:
     assert 0 <= int(str(solution.info["iterations"])) < 10**4
 
 
+@pytest.mark.parametrize("problem", ["tsp", "cvrp"])
+def test_windows_may_be_projected_and_fused(tmp_path: Path, problem: str) -> None:
+    """A map in place of the network's own scaling, in one view and in eight, gives other tours, all of them whole."""
+    instances = [uniform(problem, 30, number) for number in range(3)]
+    folder = weights(tmp_path, problem)
+    costs = set()
+    for options in ({}, {"map": "tsp1k"}, {"map": "tsp1k", "fusion": "mvdf"}):
+        solver = make_solver("l2c-insert", {"weights": folder, "iterations": 0, **options})
+        costs.add(sum(solution.cost for solution in solver.solve(instances, seed=1)))
+    assert len(costs) == 3
+    with pytest.raises(UsageError, match="unknown fusion 'both'"):
+        make_solver("l2c-insert", {"fusion": "both"})
+
+
 def test_weights_of_the_other_problem_are_refused(tmp_path: Path) -> None:
     """A TSP network does not solve a CVRP."""
     with pytest.raises(CheckpointError, match="trained for tsp, not for cvrp"):
