@@ -86,6 +86,23 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     return checkpoint
 
 
+def tensor_names(path: Path) -> set[str]:
+    """Return the names of the tensors of a checkpoint: of a training, or a published one.
+
+    Raises
+    ------
+    CheckpointError
+        If it is missing or damaged.
+    """
+    if path.suffix == ".safetensors":
+        return set(read_tensors(path))
+    checkpoint = read_checkpoint(path)
+    for key in ("state_dict", "model_state_dict"):
+        if isinstance(checkpoint.get(key), dict):
+            return set(checkpoint[key])
+    return set(checkpoint)
+
+
 def load_weights(network: nn.Module, folder: Path) -> None:
     """Load a released folder's tensors into a network.
 

@@ -17,14 +17,10 @@ def soften(lengths: Tensor) -> Tensor:
     return torch.where(lengths > 1, 1 + lengths.clamp(min=1).log(), lengths)
 
 
-def soften_places(nodes: Tensor, centre: float = 0.0, radius: float = 1.0) -> Tensor:
-    """Pull nodes [..., F] outside a circle in, along their bearing from its centre (the same in both coordinates).
-
-    A distance of l radii becomes one of 1 + log(l).
-    """
-    offset = nodes[..., :2] - centre
-    length = (offset.norm(dim=-1, keepdim=True) / radius).clamp(min=1.0)
-    return torch.cat([centre + offset * ((1 + length.log()) / length), nodes[..., 2:]], dim=-1)
+def soften_places(nodes: Tensor) -> Tensor:
+    """Pull nodes [..., F] beyond the unit circle in, along their bearing: see :func:`soften`."""
+    length = nodes[..., :2].norm(dim=-1, keepdim=True).clamp(min=1.0)
+    return torch.cat([nodes[..., :2] * ((1 + length.log()) / length), nodes[..., 2:]], dim=-1)
 
 
 def attention_biases(

@@ -6,34 +6,29 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from nco.data.labels import LabelledSet
-from nco.instance import Instance, InstanceBatch
+from nco.instance import InstanceBatch
+from nco.models.held_out import HeldOutInstances, labelled_instances
 from nco.search.construction import construct_greedily
 from nco.search.rebuild import Scorer
 from nco.search.reconstruction import reconstruct
 from nco.search.regions import RegionRule
 from nco.search.window import WindowRule
-from nco.solution import routes_cost, split_giant_tour
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """Instances of one problem and size with the costs of their labels, and how to solve them.
+class HeldOut(HeldOutInstances):
+    """Held-out instances, and how to solve them.
 
     Attributes
     ----------
-    instances : list of Instance
-    costs : float64 [B]
     construction, reconstruction : WindowRule
         What the network sees in greedy insertion, and in local reconstruction.
     regions : RegionRule
         One hole per instance and iteration, as in training.
     """
 
-    instances: list[Instance]
-    costs: NDArray[np.float64]
     construction: WindowRule
     reconstruction: WindowRule
     regions: RegionRule
@@ -41,25 +36,9 @@ class HeldOut:
     @classmethod
     def take(cls, labels: LabelledSet, window: WindowRule, chain_order: str, holes: tuple[int, int]) -> HeldOut:
         """Take labelled instances, to be solved as they are trained on."""
-        instances, costs = [], []
-        for row, coords in enumerate(labels.coords):
-            demand = None if labels.demand is None else labels.demand[row]
-            capacity = None if labels.capacity is None else int(labels.capacity[row])
-            instance = Instance(
-                f"held-out-{row}", labels.problem, coords.astype(np.float64), demand=demand, capacity=capacity
-            )
-            instances.append(instance)
-            costs.append(routes_cost(instance, split_giant_tour(labels.problem, labels.tours[row])))
         construction = WindowRule(window.positions, window.unvisited, chain_order)
         regions = RegionRule(size=labels.coords.shape[1], holes=holes)
-        return cls(instances, np.array(costs), construction, window, regions)
-
-    def __len__(self) -> int:
-        return len(self.instances)
-
-    def gap(self, costs: NDArray[np.float64]) -> float:
-        """Return the mean gap of solutions of these costs [B] to the labels, in percent."""
-        return 100 * float((costs / self.costs - 1).mean())
+        return cls(*labelled_instances(labels), construction, window, regions)
 
 
 def validation_gaps(

@@ -7,7 +7,8 @@ from torch.utils.data import DataLoader
 
 from nco.errors import UsageError
 from nco.models.lehd.sampling import SegmentSampler, TrainingStates
-from nco.models.streams import LabelledData
+from nco.models.lehd.validation import HeldOut
+from nco.models.streams import LabelledData, ListedBatches
 
 
 class LehdData(LabelledData):
@@ -27,6 +28,8 @@ class LehdData(LabelledData):
         Instances that are sampled from at once, and states taken from each.
     validation : int or None
         Rows kept from the end of each set for validation; by default a tenth, at most 1,000.
+    validation_instances : int
+        Of those rows, how many are solved at each validation; 0 solves none.
     seed : int
     """
 
@@ -42,6 +45,7 @@ class LehdData(LabelledData):
         pool_instances: int = 1024,
         states_per_instance: int = 8,
         validation: int | None = None,
+        validation_instances: int = 32,
         seed: int = 0,
     ):
         super().__init__()
@@ -59,11 +63,17 @@ class LehdData(LabelledData):
         return self.sampler(self.hparams["whole_share"])
 
     def val_dataloader(self) -> list[DataLoader]:
-        """Return fixed segment states and fixed whole states, two of each held-out instance."""
-        return [self.validation_states(self.sampler(whole_share)) for whole_share in (0.0, 1.0)]
+        """Return fixed segment states, fixed whole states (two of each held-out instance), and instances to solve."""
+        loaders = [self.validation_states(self.sampler(whole_share)) for whole_share in (0.0, 1.0)]
+        if self.hparams["validation_instances"]:
+            held_out = HeldOut.take(self.validation_rows(), self.hparams["k"])
+            loaders.append(DataLoader(ListedBatches([held_out]), batch_size=None))
+        return loaders
 
     def transfer_batch_to_device(
-        self, batch: TrainingStates, device: torch.device, dataloader_idx: int
-    ) -> TrainingStates:
-        """Move states, unless they are there already."""
+        self, batch: TrainingStates | HeldOut, device: torch.device, dataloader_idx: int
+    ) -> TrainingStates | HeldOut:
+        """Move states, unless they are there already; instances to solve are no tensors yet."""
+        if isinstance(batch, HeldOut):
+            return batch
         return TrainingStates(batch.candidates.map(lambda tensor: tensor.to(device)), batch.target.to(device))

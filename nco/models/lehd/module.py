@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from nco.models.lehd.network import LehdNetwork
 from nco.models.lehd.pretrained import load_lehd
 from nco.models.lehd.sampling import TrainingStates
+from nco.models.lehd.validation import HeldOut, validation_gaps
 from nco.models.training import SupervisedModule
 
 
@@ -24,6 +25,8 @@ class LehdModule(SupervisedModule):
     decay : {"cosine", "exponential", "constant"}
         From the peak to ``final_rate`` times it over the run's steps.
     final_rate : float
+    validation_iterations : int
+        Iterations of random reconstruction on the instances that a validation solves.
     compile : bool
         Whether to ``torch.compile`` the network for training.
     start_from : str, optional
@@ -54,6 +57,7 @@ class LehdModule(SupervisedModule):
         warmup: float = 0.02,
         decay: str = "cosine",
         final_rate: float = 0.01,
+        validation_iterations: int = 10,
         compile: bool = False,
         start_from: str | None = None,
     ):
@@ -79,6 +83,13 @@ class LehdModule(SupervisedModule):
     def scores(self, batch: TrainingStates) -> Tensor:
         """Return the scores of all moves, float [R, K] or [R, 2K]."""
         return self.network(batch.candidates)
+
+    def solve(self, batch: HeldOut) -> dict[str, float]:
+        """Return the gaps of held-out instances after greedy decoding and after random reconstruction."""
+        # Not the compiled network: every step of a search has another shape.
+        iterations = self.hparams["validation_iterations"]
+        greedy, final = validation_gaps(self.network.forward, batch, iterations, self.device)
+        return {"gap_greedy": greedy} if final is None else {"gap_greedy": greedy, "gap_reconstruction": final}
 
     def load(self, source: str) -> nn.Module:
         """Load a trained network of the same problem."""

@@ -36,9 +36,9 @@ class LehdNetwork(nn.Module):
         How the coordinates of a decision are scaled before they are encoded, see :func:`scale_candidates`. May be set
         later, for instance to ``none`` where coordinates come projected.
     softened : bool
-        Beyond the paper: nodes far outside the scaled window are pulled in along their bearing, and the lengths of
-        ``geometry`` and ``cost_prior`` beyond the window's unit enter as 1 + log(length), so that a distant
-        destination or depot stays in the range that the network knows.
+        Beyond the paper: nodes are seen from the last node, those beyond the window's unit are pulled in along their
+        bearing, and the lengths of ``geometry`` and ``cost_prior`` beyond it enter as 1 + log(length). So a distant
+        destination or depot stays in the range that the network knows, and where a window lies does not matter.
     geometry : bool
         Beyond the paper: each candidate's token also gets lengths. TSP: to the last node, to the destination, and the
         detour over the candidate. CVRP: to the last node, to the depot, what going via the depot costs, the room that
@@ -117,6 +117,7 @@ class LehdNetwork(nn.Module):
         Parameters
         ----------
         nodes : float [B, N, F]
+            Where the network sees them.
         mask : bool [B, N], optional
             False hides a node.
 
@@ -124,7 +125,6 @@ class LehdNetwork(nn.Module):
         -------
         float [B, N, dim]
         """
-        nodes = self._seen(nodes)
         x = self.embed(nodes)
         biases = attention_biases(len(self.encoder), mask, nodes[..., :2], self._distance_weights(self.encoder))
         for layer, bias in zip(self.encoder, biases, strict=True):
@@ -154,8 +154,8 @@ class LehdNetwork(nn.Module):
             if self.embed_geometry is not None:
                 nodes = nodes + self.embed_geometry(lengths)
         x = torch.cat([self.embed_first(first)[:, None], nodes, self.embed_last(last)[:, None]], dim=1)
-        seen, mask = _tokens(candidates)
-        places = self._seen(seen)[..., :2]
+        tokens, mask = _tokens(candidates)
+        places = self._seen(tokens)[..., :2]
         biases = attention_biases(len(self.decoder), mask, places, self._distance_weights(self.decoder))
         for layer, bias in zip(self.decoder, biases, strict=True):
             x = layer(x, bias)
@@ -174,18 +174,16 @@ class LehdNetwork(nn.Module):
         """
         candidates = scale_candidates(candidates, self.window_scaling)
         nodes, mask = _tokens(candidates)
-        encoded = self.encode(nodes, mask)
+        encoded = self.encode(self._seen(nodes), mask)
         scores = self.decode(candidates, encoded[:, 0], encoded[:, 1:-1], encoded[:, -1])
         return scores.masked_fill(~allowed_moves(candidates), -torch.inf)
 
     def _seen(self, nodes: Tensor) -> Tensor:
-        """Return nodes [..., F] where the network sees them."""
+        """Return a decision's nodes [R, K + 2, F] where the network sees them."""
         if not self.softened:
             return nodes
-        if self.window_scaling == "centred":
-            return soften_places(nodes)
-        # A circle around the unit square, whose corners it leaves alone.
-        return soften_places(nodes, 0.5, 0.75)
+        origin = torch.cat([nodes[:, -1:, :2], torch.zeros_like(nodes[:, -1:, 2:])], dim=-1)
+        return soften_places(nodes - origin)
 
     def _distance_weights(self, stack: nn.ModuleList) -> Tensor | None:
         if self.log_distance_weight is None:

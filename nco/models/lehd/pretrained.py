@@ -24,6 +24,8 @@ from nco.models.weights import (
 )
 
 MODEL = "lehd"
+# Names of tensors that only this model has: in a training's checkpoint, and in a published one.
+TELLING_NAMES = frozenset({"network.embed_first.weight", "decoder.embedding_first_node.weight"})
 # Candidates of a decision where the authors' weights decode large instances (TTPL, section 4).
 AUTHORS_K = 100
 
