@@ -67,6 +67,9 @@ class Guidance:
     moves: int = 20
 
 
+PLAIN = Guidance(rounds=0)
+
+
 class TourSearch:
     """Local search for many tours of TSP instances, with or without guidance.
 
@@ -87,7 +90,7 @@ class TourSearch:
         self,
         spaces: Sequence[Space],
         heat: SparseHeat | None = None,
-        guidance: Guidance = Guidance(rounds=0),
+        guidance: Guidance = PLAIN,
         neighbours: int = 10,
         threads: int = 1,
     ):
@@ -103,11 +106,6 @@ class TourSearch:
                 guide = dense(heat_distances(heat, row))
                 lists = neighbour_lists(guide, neighbours)
                 self._guides.append((guide, lists, neighbour_distances(guide, lists)))
-
-    @property
-    def calls_per_tour(self) -> int:
-        """Local searches that a tour gets."""
-        return 1 + self._guidance.rounds
 
     def __call__(self, tours: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
         """Return local optima of tours, int64 [B, h, N]."""

@@ -40,7 +40,7 @@ def tour_length(space, order):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _push(queue, queued, waiting, node):  # type: ignore[no-untyped-def]
+def push(queue, queued, waiting, node):  # type: ignore[no-untyped-def]
     """Ask for a node to be examined. ``waiting`` is where the ring buffer begins and how many it holds."""
     if queued[node]:
         return
@@ -54,7 +54,7 @@ def _push(queue, queued, waiting, node):  # type: ignore[no-untyped-def]
 def enqueue(nodes, queue, queued, waiting):  # type: ignore[no-untyped-def]
     """Ask for nodes to be examined, in their order."""
     for node in nodes:
-        _push(queue, queued, waiting, node)
+        push(queue, queued, waiting, node)
 
 
 @njit(cache=True, nogil=True)
@@ -84,7 +84,7 @@ def settle(space, neighbours, reach, order, position, queue, queued, waiting, to
             break
         make_move(order, position, log, kind, a, b, c, d, e, f)
         for end in (a, b, c, d, e, f):  # e and f of a 2-opt move are a
-            _push(queue, queued, waiting, end)
+            push(queue, queued, waiting, end)
         total += gain
     return total
 
@@ -101,7 +101,7 @@ def perturb(
         draw_cuts(state, len(order), cuts)
         change, ends = double_bridge(space, order, position, log, cuts)
         for end in ends:
-            _push(queue, queued, waiting, end)
+            push(queue, queued, waiting, end)
         change -= settle(
             *(space, neighbours, reach, order, position, queue, queued, waiting, tolerance),
             *(log, KICK_BREADTH, KICK_SPAN, len(log)),
