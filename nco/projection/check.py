@@ -13,6 +13,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from nco.errors import NcoError
+
 # What can be wrong with a program, in the order in which it is found out.
 FAILURES = ("syntax", "forbidden", "crash", "memory", "timeout", "non-finite", "contract")
 
@@ -65,7 +67,7 @@ _BUILTIN_NAMES = frozenset(function.__name__ for function in BUILTINS)
 _STRINGS = frozenset(("ij", "xy", "linear", "lower", "higher", "midpoint", "nearest"))
 
 
-class ProgramFailure(Exception):
+class ProgramFailure(NcoError):
     """A program that is refused or has failed.
 
     Attributes

@@ -27,6 +27,8 @@ PARTS: dict[str, tuple[str, ...]] = {
 }
 # Ranges of the constants; all are 1 in the published maps but for one exponent of 1/2.
 CONSTANTS: dict[str, tuple[float, float]] = {"sharpness": (0.25, 4.0), "exponent": (0.25, 1.5), "stretch": (0.25, 4.0)}
+# The offset that puts an anchor where it belongs: corners to corners, centres to the centre, a depot to its place.
+_PLACE = {"min": "zero", "max": "zero", "first": "anchor"}
 # What stands for the absence of a part; a region and an anchor are always there.
 NEUTRAL = {"frame": "none", "warp": "none", "scale": "one", "bound": "none"}
 
@@ -90,8 +92,10 @@ PUBLISHED: dict[str, Sentence] = {
 
 
 def draw(rng: np.random.Generator) -> Sentence:
-    """i1: draw every part, and with even chances every constant."""
+    """i1: draw every part and, with even chances, every constant; the offset suits the anchor with even chances."""
     parts = {part: str(rng.choice(choices)) for part, choices in PARTS.items()}
+    if rng.random() < 0.5:
+        parts["offset"] = _PLACE.get(parts["anchor"], "half")
     constants = {name: _draw_constant(name, rng) for name in CONSTANTS if rng.random() < 0.5}
     return Sentence(**parts, **constants)  # type: ignore[arg-type]
 
@@ -122,10 +126,11 @@ def share(parents: Iterable[Sentence], rng: np.random.Generator) -> Sentence:
 
 
 def vary(parent: Sentence, rng: np.random.Generator) -> Sentence:
-    """m1: draw another choice of one part."""
+    """m1: draw another choice of one part; with another anchor comes the offset that suits it."""
     part = str(rng.choice(list(PARTS)))
-    others = [choice for choice in PARTS[part] if choice != getattr(parent, part)]
-    return replace(parent, **{part: str(rng.choice(others))})  # type: ignore[arg-type]
+    choice = str(rng.choice([choice for choice in PARTS[part] if choice != getattr(parent, part)]))
+    changed = {part: choice} if part != "anchor" else {part: choice, "offset": _PLACE.get(choice, "half")}
+    return replace(parent, **changed)  # type: ignore[arg-type]
 
 
 def tune(parent: Sentence, rng: np.random.Generator) -> Sentence:

@@ -19,7 +19,7 @@ BODIES: dict[str, str] = {
     "builtins_import": "return __builtins__['__import__']('os').system('touch MARK')",
     "import_function": "return __import__('os').system('touch MARK')",
     "frame_walk": "return (i for i in range(1)).gi_frame.f_back.f_globals",
-    "traceback_walk": "try:\n        open('')\n    except OSError as e:\n        return e.__traceback__.tb_frame.f_globals",
+    "traceback_walk": "try:\n        open('')\n    except OSError as e:\n        return e.__traceback__.tb_frame",
     "module_spec": "return math.__spec__.loader.load_module('os').system('touch MARK')",
     "torch_os": "torch.os.system('touch MARK')\n    return points",
     "torch_sys_modules": "torch.sys.modules['os'].system('touch MARK')\n    return points",
