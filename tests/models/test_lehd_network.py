@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from nco.models.lehd.network import LehdNetwork
+from nco.models.lehd.network import LehdNetwork, scale_candidates
 from nco.models.lehd.pretrained import from_authors
 from nco.search.candidates import Candidates
 
@@ -159,3 +160,138 @@ def test_greedy_routes_are_the_published_ones(shared: Path, kind: str, row: int)
 def test_the_defaults_are_the_papers_sizes(problem: str, parameters: int) -> None:
     """The network without options has as many parameters as the published one, less a map that nothing uses."""
     assert sum(parameter.numel() for parameter in LehdNetwork(problem).parameters()) == parameters
+
+
+SMALL = {"dim": 8, "heads": 2, "head_dim": 4, "hidden": 8, "decoder_layers": 2}
+BEYOND = dict.fromkeys(("softened", "geometry", "cost_prior", "distance_bias", "scaled_residuals"), True)
+
+
+def small(problem: str, **options: object) -> LehdNetwork:
+    """Return a small network with random weights, the same every time."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return LehdNetwork(problem, **(SMALL | options))  # type: ignore[arg-type]
+
+
+def decisions(problem: str, rows: int = 5, count: int = 6) -> Candidates:
+    """Return random decisions, some with fewer candidates."""
+    generator = torch.Generator().manual_seed(1)
+    features = 2 + (problem == "cvrp")
+    first, last = (torch.rand(rows, features, generator=generator) for _ in range(2))
+    nodes = torch.rand(rows, count, features, generator=generator)
+    mask = torch.arange(count) < torch.randint(2, count + 1, (rows, 1), generator=generator)
+    if problem == "tsp":
+        return Candidates(first, last, nodes, mask)
+    remaining = torch.rand(rows, generator=generator)
+    return Candidates(first, last, nodes, mask, remaining, mask & (nodes[..., 2] <= remaining[:, None]))
+
+
+ALL_OPTIONS = [{}, {"window_scaling": "centred"}, {"window_scaling": "isotropic", **BEYOND}]
+
+
+@pytest.mark.parametrize("options", ALL_OPTIONS)
+@pytest.mark.parametrize("problem", ["tsp", "cvrp"])
+def test_only_moves_that_are_allowed_get_scores(problem: str, options: dict) -> None:
+    """Directly to candidates that fit, via the depot to all; all else is minus infinity."""
+    candidates = decisions(problem)
+    scores = small(problem, **options)(candidates)
+    wanted = candidates.mask
+    if candidates.fits is not None:
+        assert bool((candidates.fits != candidates.mask).any())
+        wanted = torch.cat([candidates.fits, candidates.mask], dim=1)
+    assert torch.equal(scores.isfinite(), wanted)
+    assert bool((scores[~wanted] == -torch.inf).all())
+
+
+@pytest.mark.parametrize("options", ALL_OPTIONS)
+@pytest.mark.parametrize("problem", ["tsp", "cvrp"])
+def test_what_fills_up_a_row_is_seen_by_nothing(problem: str, options: dict) -> None:
+    """A row alone, without its padding, gets the same scores."""
+    network, candidates = small(problem, **options), decisions(problem)
+    scores = network(candidates)
+    for row in range(5):
+        width = int(candidates.mask[row].sum())
+        alone = candidates[row : row + 1]
+        fits = None if alone.fits is None else alone.fits[:, :width]
+        alone = replace(alone, nodes=alone.nodes[:, :width], mask=alone.mask[:, :width], fits=fits)
+        kept = scores[row].view(-1, 6)[:, :width].flatten()
+        torch.testing.assert_close(network(alone)[0], kept, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("options", ALL_OPTIONS)
+@pytest.mark.parametrize("problem", ["tsp", "cvrp"])
+def test_scores_follow_the_candidates_order(problem: str, options: dict) -> None:
+    """Candidates in another order get the same scores in that order."""
+    network, candidates = small(problem, **options), decisions(problem)
+    order = torch.tensor([3, 0, 5, 2, 1, 4])
+    fits = None if candidates.fits is None else candidates.fits[:, order]
+    turned = replace(candidates, nodes=candidates.nodes[:, order], mask=candidates.mask[:, order], fits=fits)
+    wanted = network(candidates).view(5, -1, 6)[:, :, order].flatten(1)
+    torch.testing.assert_close(network(turned), wanted, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scaling", ["isotropic", "centred"])
+def test_scaled_windows_make_place_and_size_irrelevant(scaling: str) -> None:
+    """The same decision, moved and ten times as large, gets the same scores; unscaled it does not."""
+    candidates = decisions("cvrp")
+
+    def moved(nodes: Tensor) -> Tensor:
+        return torch.cat([10 * nodes[..., :2] + 3, nodes[..., 2:]], dim=-1)
+
+    other = replace(
+        candidates, first=moved(candidates.first), last=moved(candidates.last), nodes=moved(candidates.nodes)
+    )
+    network = small("cvrp", window_scaling=scaling)
+    torch.testing.assert_close(network(other), network(candidates), atol=1e-4, rtol=1e-4)
+    network.window_scaling = "none"
+    assert not torch.allclose(network(other), network(candidates), atol=1e-4, rtol=1e-4)
+
+
+def test_windows_are_scaled_by_the_last_node_and_the_candidates() -> None:
+    """By hand: the box of the last node and the candidates becomes the unit square's width, the destination does not
+    count; centred, the last node is the origin and the farthest candidate has distance 1.
+    """
+    candidates = Candidates(
+        torch.tensor([[9.0, 1.0]]),
+        torch.tensor([[1.0, 1.0]]),
+        torch.tensor([[[3.0, 1.0], [1.0, 2.0], [7.0, 7.0]]]),
+        torch.tensor([[True, True, False]]),
+    )
+    isotropic = scale_candidates(candidates, "isotropic")
+    assert isotropic.nodes[0, :2].tolist() == [[1.0, 0.0], [0.0, 0.5]]
+    assert (isotropic.first.tolist(), isotropic.last.tolist()) == ([[4.0, 0.0]], [[0.0, 0.0]])
+    centred = scale_candidates(candidates, "centred")
+    assert centred.nodes[0, :2].tolist() == [[1.0, 0.0], [0.0, 0.5]]
+    assert centred.first.tolist() == [[4.0, 0.0]]
+
+
+@pytest.mark.parametrize("scaling", ["none", "isotropic", "centred"])
+def test_coinciding_nodes_are_scored(scaling: str) -> None:
+    """All nodes in one place make no division by zero, forward or backward."""
+    place = torch.full((1, 2), 0.3)
+    network = small("tsp", window_scaling=scaling, **BEYOND)
+    scores = network(Candidates(place, place, place.expand(1, 4, 2), torch.ones(1, 4, dtype=torch.bool)))
+    scores.logsumexp(dim=1).sum().backward()
+    assert bool(scores.isfinite().all())
+    gradients = [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
+    assert all(bool(gradient.isfinite().all()) for gradient in gradients)
+
+
+def test_a_softened_network_bears_a_destination_at_any_distance() -> None:
+    """At a million times the window's size scores stay in range, and still depend on the side that it lies on."""
+    candidates = decisions("tsp")
+    scores = []
+    for offset in (1e6, -1e6):
+        far = replace(candidates, first=candidates.last + torch.tensor([offset, 0.0]))
+        scores.append(small("tsp", window_scaling="isotropic", **BEYOND)(far)[candidates.mask].detach())
+    assert float(torch.stack(scores).abs().max()) < 100
+    assert float((scores[0] - scores[1]).abs().max()) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"), [({"problem": "vrp"}, "problem 'vrp'"), ({"window_scaling": "axis"}, "none, isotropic")]
+)
+def test_unknown_options_are_refused(options: dict, reason: str) -> None:
+    """The message names what is wrong."""
+    with pytest.raises(ValueError, match=reason):
+        LehdNetwork(**({"problem": "tsp"} | options))

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from nco.errors import UsageError
 from nco.models.labelled import LabelledBatch, label_sequence
 from nco.search.candidates import Candidates
 from nco.search.window import nearest_slots, pick
@@ -67,7 +68,7 @@ class SegmentSampler:
         """Return ``per_instance`` states of every instance, [B * per_instance, ...], instance by instance."""
         count = batch.coords.shape[1] - (batch.demand is not None)
         if count < SMALLEST_SEGMENT:
-            raise ValueError(f"segments need at least {SMALLEST_SEGMENT} nodes, there are {count}")
+            raise UsageError(f"segments need at least {SMALLEST_SEGMENT} nodes, there are {count}")
         rows = torch.arange(len(batch), device=batch.coords.device).repeat_interleave(per_instance)
         states = self._of_tours if batch.demand is None else self._of_routes
         return states(batch[rows], generator)
