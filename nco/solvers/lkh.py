@@ -33,6 +33,8 @@ from nco.solvers.lkh_files import attempts, search_parameters, visited_routes, w
 from nco.solvers.worker import Worker, wall_limit
 
 ROUTES = ("executable", "lkhpy", "elkai")
+# From so many nodes on LKHpy's LKH has crashed on TSPs; elkai's has not.
+_LKHPY_LIMIT = 10_000
 # Modules of the packages that contain LKH, and the LKH inside the versions tried: it cannot be asked.
 _MODULES = {"lkhpy": "LKHpy", "elkai": "elkai"}
 _INSIDE = {"LKHpy 0.0.9": "LKH 3.0.12", "elkai 2.0.1": "LKH 3.0.8"}
@@ -137,7 +139,10 @@ class LKH:
             raise UsageError(f"{len(initial)} initial tours for {len(instances)} instances")
         if initial is not None and any(instance.problem != "tsp" for instance in instances):
             raise UsageError("LKH takes initial tours for TSPs only")
-        routes = {problem: self._find_route(problem) for problem in {instance.problem for instance in instances}}
+        is_large = any(instance.num_nodes >= _LKHPY_LIMIT for instance in instances)
+        routes = {
+            problem: self._find_route(problem, is_large) for problem in {instance.problem for instance in instances}
+        }
 
         def solve_one(number: int, instance: Instance) -> Solution:
             start = None if initial is None else initial[number]
@@ -145,9 +150,9 @@ class LKH:
 
         return solve_in_turn(instances, solve_one, progress)
 
-    def _find_route(self, problem: str) -> _Route:
+    def _find_route(self, problem: str, is_large: bool) -> _Route:
         if self.route is None:
-            return _first_route(problem)
+            return _first_route(problem, is_large)
         if self.route == "elkai" and problem == "cvrp":
             raise UsageError("the route elkai to LKH is for TSPs only")
         return _find(self.route)
@@ -212,17 +217,18 @@ class LKH:
             return worker.run({**job, "executable": route.executable}, name, timeout)
 
 
-def _first_route(problem: str) -> _Route:
-    """Return the first way to LKH that is there.
+def _first_route(problem: str, is_large: bool = False) -> _Route:
+    """Return the first way to LKH that is there; for large TSPs LKHpy comes last.
 
     Raises
     ------
     SolverUnavailable
         Naming them all.
     """
-    for name in ROUTES:
-        if name == "elkai" and problem == "cvrp":
-            continue
+    names = [name for name in ROUTES if problem == "tsp" or name != "elkai"]
+    if is_large:
+        names.sort(key=lambda name: name == "lkhpy")
+    for name in names:
         try:
             return _find(name)
         except SolverUnavailable:

@@ -154,6 +154,17 @@ def test_elkai_solves_no_cvrp():
         make_solver("lkh", {"route": "elkai"}).solve([random_cvrp(5, 1)], seed=1)
 
 
+@pytest.mark.skipif(len(PACKAGES) < 2, reason="needs both LKHpy and elkai")
+def test_large_tsps_go_to_elkai(monkeypatch):
+    """LKHpy's LKH crashes on large TSPs, so they take the other package; smaller ones stay with LKHpy."""
+    monkeypatch.delenv("LKH_EXE", raising=False)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("nco.solvers.lkh._LKHPY_LIMIT", 9)
+    (large,) = make_solver("lkh").solve([random_tsp(9, 1)], seed=1)
+    (small,) = make_solver("lkh").solve([random_tsp(8, 1)], seed=1)
+    assert (large.info["route"], small.info["route"]) == ("elkai", "lkhpy")
+
+
 def test_elkai_is_no_way_to_a_cvrp(monkeypatch, nothing_installed):
     """Where there is only elkai, LKH is available for TSPs and not for CVRPs."""
     pytest.importorskip("importlib")
