@@ -22,6 +22,7 @@ COMMANDS = {
     "generate": ("nco.cli.generate", "write a seeded set of random instances"),
     "label": ("nco.cli.label", "label instances with a solver, for training"),
     "train": ("nco.cli.train", "train a model from a recipe"),
+    "project": ("nco.cli.project", "search a projection for large instances"),
     "convert": ("nco.cli.convert", "convert data files and checkpoints"),
     "models": ("nco.cli.models", "list the pretrained models"),
     "info": ("nco.cli.info", "show versions, devices and the solvers found"),

@@ -48,7 +48,7 @@ class Limits:
         Wall-clock time of one call.
     """
 
-    cpu_seconds: int = 600
+    cpu_seconds: int = 3_600
     memory_bytes: int = 1 << 30
     seconds: float = 10.0
 

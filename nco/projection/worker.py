@@ -41,6 +41,8 @@ def main(control: socket.socket) -> None:
     for pid in children:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(OSError):  # the sandbox's folder, if the one who made it was killed
+        os.rmdir(os.getcwd())
 
 
 def _fork(control: socket.socket, channel: int) -> int:
