@@ -1,4 +1,4 @@
-"""A recipe of a tiny training, on labels of its own."""
+"""Recipes of tiny trainings, on labels of their own."""
 
 from __future__ import annotations
 
@@ -19,6 +19,23 @@ data:
   init_args:
     {{labels: [{labels}], batch_size: 8, positions: 6, unvisited: 3, hole_sizes: [2, 5], pool_instances: 6,
     states_per_instance: 4, validation: 4, validation_instances: 2, seed: 3}}
+"""
+
+LEHD_RECIPE = """
+seed_everything: 1
+model:
+  class_path: nco.models.lehd.module.LehdModule
+  init_args:
+    {{problem: tsp, dim: 8, heads: 2, head_dim: 4, hidden: 8, encoder_layers: 0, decoder_layers: 1,
+    window_scaling: isotropic, softened: true, geometry: true, learning_rate: 1.0e-2, validation_iterations: 1}}
+data:
+  class_path: nco.models.lehd.data.LehdData
+  init_args:
+    {{labels: [{labels}], batch_size: 8, k: 5, pool_instances: 6, states_per_instance: 4, validation: 4,
+    validation_instances: 2, seed: 3}}
+"""
+
+TRAINER = """
 trainer:
   default_root_dir: {root}
   accelerator: cpu
@@ -46,5 +63,13 @@ def tiny_labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def recipe(tiny_labels: Path, tmp_path: Path) -> Path:
     """Return the recipe of a run in the folder ``run`` beside it."""
     path = tmp_path / "tiny.yaml"
-    path.write_text(RECIPE.format(problem="tsp", labels=tiny_labels, root=tmp_path / "run"))
+    path.write_text((RECIPE + TRAINER).format(problem="tsp", labels=tiny_labels, root=tmp_path / "run"))
+    return path
+
+
+@pytest.fixture
+def lehd_recipe(tiny_labels: Path, tmp_path: Path) -> Path:
+    """Return the recipe of a run of LEHD in the folder ``run`` beside it."""
+    path = tmp_path / "tiny.yaml"
+    path.write_text((LEHD_RECIPE + TRAINER).format(labels=tiny_labels, root=tmp_path / "run"))
     return path

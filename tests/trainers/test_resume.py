@@ -100,6 +100,14 @@ def test_a_stopped_run_goes_on_as_if_unbroken(recipe: Path, tmp_path: Path, kind
             assert rows(root) == rows(tmp_path / "unbroken")
 
 
+def test_a_stopped_run_of_lehd_goes_on_as_if_unbroken(lehd_recipe: Path, tmp_path: Path) -> None:
+    """Its stream of segments, too, goes on where it stopped."""
+    train(str(lehd_recipe), ["--trainer.default_root_dir", str(tmp_path / "unbroken")])
+    stop(lehd_recipe, [], 6)
+    train(str(lehd_recipe), ["--ckpt_path", "last"])
+    check_same_run(tmp_path / "run", tmp_path / "unbroken")
+
+
 class StopAfter(pl.Callback):
     """Ends a training in good order, as a time limit does."""
 
