@@ -209,7 +209,7 @@ def cut_segments(solutions: Sequences, rule: SegmentRule, rng: np.random.Generat
     if solutions.begins is not None:
         is_last = np.roll(solutions.begins, -1, axis=1)
         column = np.where(is_last, np.arange(count), count)
-        route_end = np.minimum.accumulate(column[:, ::-1], axis=1)[:, ::-1]
+        route_end = np.ascontiguousarray(np.minimum.accumulate(column[:, ::-1], axis=1)[:, ::-1])
     found = _cut(count, route_end, low, high, draws)
     return Segments(*np.ascontiguousarray(found.T))
 
