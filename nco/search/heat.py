@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +35,12 @@ class SparseHeat:
     heat: Tensor
     from_depot: Tensor | None = None
     to_depot: Tensor | None = None
+
+
+def concatenated(heats: Sequence[SparseHeat]) -> SparseHeat:
+    """Return the heats of the instances of several batches as one."""
+    fields = zip(*((heat.neighbours, heat.heat, heat.from_depot, heat.to_depot) for heat in heats), strict=True)
+    return SparseHeat(*(None if parts[0] is None else torch.cat(parts) for parts in fields))  # type: ignore[arg-type]
 
 
 def nearest_graph(batch: InstanceBatch, k: int) -> Tensor:

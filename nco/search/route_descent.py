@@ -41,8 +41,8 @@ def search_rows(
     """
     size = len(demand)
     queue, queued, waiting = np.empty(size, np.int32), np.zeros(size, np.bool_), np.zeros(2, np.int64)
-    customers = np.arange(1, size).astype(np.int32)
     for row in range(len(tours)):
+        customers = np.arange(1, size).astype(np.int32)
         plan = _new_plan(tours[row], demand, capacity)
         load_plan(plan, tours[row])
         least = np.inf
@@ -87,7 +87,7 @@ def _new_plan(tour, demand, capacity):  # type: ignore[no-untyped-def]
 def descend_routes(space, plan, lists, reach, tolerance, queue, queued, waiting):  # type: ignore[no-untyped-def]
     """Improve until nothing more gains."""
     size = len(plan.demand)
-    enqueue(np.arange(1, size), queue, queued, waiting)
+    enqueue(np.arange(1, size).astype(np.int32), queue, queued, waiting)
     plan.changed[:] = True
     while True:
         _settle(space, plan, lists, reach, tolerance, queue, queued, waiting, 1 << 62)

@@ -4,8 +4,9 @@ A solution is a cyclic list for each route through a token of its own, N + its n
 each token goes its route, its place on it and the load up to it, so a move is judged in constant time, and one that is
 made takes time in proportion to the lengths of its two routes.
 
-Every move of a customer u puts in an edge from u to a near customer v, shorter than one of the two edges that u has
-(the first partial gain of Lin and Kernighan 1973 is positive):
+Every move of a customer u puts in an edge from u to a near customer v, shorter than the longer of the two edges of u:
+the first partial gain of Lin and Kernighan (1973) is positive. At the ends of a route, where moves begin with an edge
+of the depot too, it is shorter than both together:
 
 - Relocation: up to three customers from u on, in either direction, go next to v, u at its side.
 - Exchange (of different routes): one or two customers from u on change places with one or two next to v.
@@ -157,21 +158,22 @@ def find_move(space, plan, neighbours, reach, tolerance, u):  # type: ignore[no-
         Crossing: tokens whose edges to their successors are cut; ``after`` says whether the heads are joined.
         Relocation and exchange: the ends of the segment and of the other one.
     """
+    u = np.int32(u)
     gain, kind, best_v, best_a, best_b = tolerance, NO_MOVE, u, u, u
     best_forward, best_after, best_count, best_other = False, False, 0, 0
     before, behind = plan.pred[u], plan.succ[u]
-    longest = max(apart(space, plan, before, u), apart(space, plan, u, behind))
+    to_before, to_behind = apart(space, plan, before, u), apart(space, plan, u, behind)
+    is_end = before >= len(plan.demand) or behind >= len(plan.demand)
+    cut = to_before + to_behind if is_end else max(to_before, to_behind)
     for k in range(neighbours.shape[1]):
-        if reach[u, k] >= longest or kind != NO_MOVE:
+        if reach[u, k] >= cut or kind != NO_MOVE:
             break
         v = neighbours[u, k]
         same = plan.route[u] == plan.route[v]
-        for a, b, joins_heads in (
-            (u, v, True),
-            (before, plan.pred[v], True),
-            (u, plan.pred[v], False),
-            (before, v, False),
-        ):
+        for variant in range(4):
+            joins_heads = variant < 2
+            a = u if variant % 2 == 0 else before
+            b = v if (variant % 2 == 0) == joins_heads else plan.pred[v]
             if (same and not joins_heads) or a == b:
                 continue
             gained = _gain_of_crossing(space, plan, a, b, joins_heads, same)

@@ -50,7 +50,7 @@ class RouteSearch:
         if guidance.rounds and heat is None:
             raise ValueError("a guided search needs a heat")
         self._spaces = list(spaces)
-        self._loads = [(np.asarray(each, np.int64), int(most)) for each, most in zip(demand, capacity, strict=True)]
+        self._loads = [(np.array(each, np.int64), int(most)) for each, most in zip(demand, capacity, strict=True)]
         self._guidance = guidance
         self._threads = threads
         self._real = [_with_lists(space, neighbours) for space in self._spaces]

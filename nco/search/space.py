@@ -52,7 +52,8 @@ def plane(coords: NDArray[np.float64], metric: str = "EXACT") -> Space:
     ValueError
         If the coordinates have another shape or are not finite, or the metric is none of the plane.
     """
-    coords = np.ascontiguousarray(coords, dtype=np.float64)
+    # Writable, so that kernels are compiled for one type of array only.
+    coords = np.require(coords, np.float64, ["C", "W"])
     if coords.ndim != 2 or coords.shape[1] != 2 or len(coords) == 0:
         raise ValueError(f"coordinates must have the shape [N, 2], not {list(coords.shape)}")
     if not np.isfinite(coords).all():
@@ -70,7 +71,7 @@ def dense(matrix: NDArray[np.float64]) -> Space:
     ValueError
         If the matrix is not square, not finite or not symmetric.
     """
-    matrix = np.ascontiguousarray(matrix, dtype=np.float64)
+    matrix = np.require(matrix, np.float64, ["C", "W"])
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0:
         raise ValueError(f"a distance matrix must have the shape [N, N], not {list(matrix.shape)}")
     if not np.isfinite(matrix).all() or not np.array_equal(matrix, matrix.T):

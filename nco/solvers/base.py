@@ -92,6 +92,7 @@ _MODULES = (
     "nco.solvers.fast_tsp",
     "nco.solvers.ortools",
     "nco.solvers.l2c_insert",
+    "nco.solvers.gflownet",
     "nco.solvers.lehd",
 )
 _REGISTRY: dict[str, Callable[..., Solver]] = {}
