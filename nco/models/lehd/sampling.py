@@ -73,28 +73,24 @@ class SegmentSampler:
         states = self._of_tours if batch.demand is None else self._of_routes
         return states(batch[rows], generator)
 
-    def _below(self, limit: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw from U{0..limit-1}, int64 like ``limit``."""
-        draw = torch.rand(limit.shape, generator=generator, device=limit.device)
-        return torch.minimum((draw * limit).long(), limit - 1)
-
-    def _lengths(self, rows: int, count: int, device: torch.device, generator: torch.Generator) -> tuple[Tensor, ...]:
+    def _lengths(
+        self, rows: int, count: int, device: torch.device, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
         """Return which rows are of the kind ``whole`` [R], and the length of each row's segment [R]."""
         draw = torch.rand(rows, generator=generator, device=device)
         limit = torch.full((rows,), count - SMALLEST_SEGMENT + 1, device=device)
-        return draw < self.whole_share, SMALLEST_SEGMENT + self._below(limit, generator)
+        return draw < self.whole_share, SMALLEST_SEGMENT + _below(limit, generator)
 
     def _of_tours(self, batch: LabelledBatch, generator: torch.Generator) -> TrainingStates:
         sequence, _ = label_sequence(batch, generator)
-        rows, count = sequence.shape
-        device = sequence.device
-        is_whole, length = self._lengths(rows, count, device, generator)
+        count = sequence.shape[1]
+        is_whole, length = self._lengths(sequence, generator)
         # At least two nodes are open, so that there is a choice. A whole tour's destination is its start, which ends
         # it once more.
         most = torch.where(is_whole, count - 1, length - 2)
-        num_open = 2 + self._below(most - 1, generator)
-        start = self._below(torch.full_like(length, count), generator)
-        place = torch.arange(count, device=device)
+        num_open = 2 + _below(most - 1, generator)
+        start = _below(torch.full_like(length, count), generator)
+        place = torch.arange(count, device=sequence.device)
         # The last node, then the open ones in the order of the label, then the destination.
         ids = sequence.gather(1, (start[:, None] + place) % count)
         coords = pick(batch.coords, ids)
@@ -106,15 +102,14 @@ class SegmentSampler:
 
     def _of_routes(self, batch: LabelledBatch, generator: torch.Generator) -> TrainingStates:
         assert batch.demand is not None and batch.capacity is not None
-        sequence, route = self._in_random_order(batch, generator)
-        rows, count = sequence.shape
-        device = sequence.device
-        is_whole, length = self._lengths(rows, count, device, generator)
+        sequence, route = _routes_in_random_order(batch, generator)
+        count = sequence.shape[1]
+        is_whole, length = self._lengths(sequence, generator)
         length = torch.where(is_whole, count, length)
-        num_open = 2 + self._below(length - 1, generator)
+        num_open = 2 + _below(length - 1, generator)
         # The segment is the end of the sequence, and so ends with a route, which the random order made any route.
         rank = (count - num_open)[:, None]
-        place = torch.arange(count, device=device)
+        place = torch.arange(count, device=sequence.device)
         previous = (rank - 1).clamp(min=0)
         last_route = route.gather(1, previous)
         starts_route = (rank == 0) | (route.gather(1, rank) != last_route)
@@ -139,16 +134,23 @@ class SegmentSampler:
         )
         return TrainingStates(candidates, target)
 
-    def _in_random_order(self, batch: LabelledBatch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Return :func:`nco.models.labelled.label_sequence` of a CVRP with its routes in random order."""
-        sequence, route = label_sequence(batch, generator)
-        count = sequence.shape[1]
-        order = torch.rand(route.shape, generator=generator, device=route.device).argsort(dim=1).gather(1, route)
-        order = (order * count + torch.arange(count, device=route.device)).argsort(dim=1)
-        return sequence.gather(1, order), route.gather(1, order)
-
     def _nearest(self, nodes: Tensor, last: Tensor, is_open: Tensor) -> tuple[Tensor, Candidates]:
         """Return the k open nodes nearest to the last one: their places [R, K] and the decision between them."""
         distance = (nodes[..., :2] - last[:, None, :2]).norm(dim=-1).masked_fill(~is_open, torch.inf)
         slots = nearest_slots(distance, self.k)
         return slots, Candidates(last, last, pick(nodes, slots), is_open.gather(1, slots))
+
+
+def _below(limit: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw from U{0..limit-1}, int64 like ``limit``."""
+    draw = torch.rand(limit.shape, generator=generator, device=limit.device)
+    return torch.minimum((draw * limit).long(), limit - 1)
+
+
+def _routes_in_random_order(batch: LabelledBatch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return :func:`nco.models.labelled.label_sequence` of a CVRP with its routes in random order."""
+    sequence, route = label_sequence(batch, generator)
+    count = sequence.shape[1]
+    order = torch.rand(route.shape, generator=generator, device=route.device).argsort(dim=1).gather(1, route)
+    order = (order * count + torch.arange(count, device=route.device)).argsort(dim=1)
+    return sequence.gather(1, order), route.gather(1, order)
