@@ -11,7 +11,7 @@ from synthetic_search import OPTIONS, DistanceFitness, open_search
 
 from nco.errors import UsageError
 from nco.projection.check import ProgramFailure
-from nco.projection.evolution import SearchOptions
+from nco.projection.evolution import Search, SearchOptions
 from nco.projection.grammar import PUBLISHED, source
 from nco.projection.journal import Journal
 from nco.projection.proposers import Proposal, Request
@@ -42,30 +42,50 @@ def records(folder: Path) -> list[dict]:
     return [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
 
 
-def test_search_improves_on_the_seed(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Search:
+    """Return a search by the grammar that has come to its end."""
+    search = open_search(tmp_path_factory.mktemp("search"))
+    search.run()
+    return search
+
+
+def test_search_improves_on_the_seed(finished: Search) -> None:
     """The winner is clearly better than the seed on instances that the search has never seen."""
-    outcome = open_search(tmp_path).run()
+    outcome = finished.run()
     assert outcome.comparison.high < -0.5
     assert outcome.winner.number > 0
 
 
-def test_budget_counts_scored_programs(tmp_path: Path) -> None:
+def test_budget_counts_scored_programs(finished: Search) -> None:
     """The search ends when so many programs are scored, whatever came between them."""
-    outcome = open_search(tmp_path).run()
-    scored = [one for one in records(tmp_path) if one.get("outcome") == "scored"]
+    outcome = finished.run()
+    scored = [one for one in finished.journal.records if one.get("outcome") == "scored"]
     assert outcome.scored == len(scored) == OPTIONS.budget
     assert outcome.proposed == outcome.scored + outcome.duplicates + sum(outcome.failures.values())
 
 
-def test_sets_are_disjoint_and_kept_apart(tmp_path: Path) -> None:
+def test_sets_are_disjoint_and_kept_apart(finished: Search) -> None:
     """Programs are scored on the search set alone, finalists validated on theirs, two programs tested on the last."""
-    open_search(tmp_path).run()
-    sets = OPTIONS.sets
-    assert not set(sets["search"]) & set(sets["validation"]) | set(sets["validation"]) & set(sets["test"])
-    done = records(tmp_path)
-    assert max(len(one["costs"]) for one in done if one.get("outcome") == "scored") == len(sets["search"])
+    sets = [set(numbers) for numbers in OPTIONS.sets.values()]
+    assert len(set.union(*sets)) == sum(map(len, sets))
+    done = finished.journal.records
+    assert max(len(one["costs"]) for one in done if one.get("outcome") == "scored") == len(OPTIONS.sets["search"])
     assert len([one for one in done if one["record"] == "validation"]) == OPTIONS.finalists + 1
     assert len([one for one in done if one["record"] == "test"]) == 2
+
+
+def test_seed_is_never_lost(finished: Search) -> None:
+    """However many better programs there are, the seed stays in the population, which keeps its size."""
+    assert len(finished.population) == OPTIONS.population
+    assert [one.number for one in finished.population].count(0) == 1
+
+
+def test_finished_search_does_nothing_more(finished: Search) -> None:
+    """Running a finished search again scores nothing and gives the same outcome."""
+    fitness = DistanceFitness()
+    assert open_search(finished.journal.folder, fitness=fitness).run() == finished.run()
+    assert fitness.seen == []
 
 
 def test_bad_programs_are_dropped_early(tmp_path: Path) -> None:
@@ -94,14 +114,6 @@ def test_failures_are_recorded_and_told(tmp_path: Path) -> None:
     outcome = open_search(tmp_path, proposer, options=options).run()
     assert outcome.failures == {"forbidden": 1, "non-finite": 1, "syntax": 1}
     assert [failed.kind for failed in proposer.requests[2].failures] == ["forbidden", "non-finite"]
-
-
-def test_seed_is_never_lost(tmp_path: Path) -> None:
-    """However many better programs there are, the seed stays in the population, which keeps its size."""
-    search = open_search(tmp_path)
-    search.run()
-    assert len(search.population) == OPTIONS.population
-    assert [one.number for one in search.population].count(0) == 1
 
 
 def test_seed_wins_where_nothing_is_better(tmp_path: Path) -> None:
@@ -135,14 +147,6 @@ def test_every_cut_journal_resumes_to_the_same_bytes(tmp_path: Path) -> None:
         outcome = open_search(folder, options=options).run()
         assert (folder / "journal.jsonl").read_bytes() == content
         assert outcome == whole
-
-
-def test_finished_search_does_nothing_more(tmp_path: Path) -> None:
-    """Running a finished search again scores nothing and gives the same outcome."""
-    first = open_search(tmp_path).run()
-    fitness = DistanceFitness()
-    assert open_search(tmp_path, fitness=fitness).run() == first
-    assert fitness.seen == []
 
 
 def test_another_search_is_not_mixed_in(tmp_path: Path) -> None:
