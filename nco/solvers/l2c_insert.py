@@ -24,7 +24,6 @@ from nco.search.window import WindowRule, cheapest_insertion
 from nco.solution import Solution, giant_tour, split_giant_tour
 from nco.solvers.base import Progress, check_whole, make_solver, register
 from nco.solvers.batched import BatchedSolver, instance_trace, iterations_as_steps
-from nco.solvers.batched import choose_device as choose_device
 
 GREEDY = "greedy"
 # Up to this many nodes an instance is one region, as the networks saw in training.
