@@ -22,8 +22,8 @@ from nco.models.sparse_graphs import nearest_count
 from nco.search.heat import SparseHeat, concatenated, distance_heat
 from nco.solution import Solution, routes_cost, split_giant_tour
 from nco.solvers.base import Progress, check_positive, check_whole, register, require_problem
-from nco.solvers.fleet import tiny_routes
 from nco.solvers.batched import choose_device
+from nco.solvers.fleet import tiny_routes
 
 if TYPE_CHECKING:
     from nco.search.aco import Improve, RoundLog, Starts
