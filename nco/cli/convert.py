@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from nco.errors import UsageError
 
@@ -15,7 +16,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="convert data files and checkpoints",
         description="Convert a data file or folder (.tsp .vrp .npz, LEHD .txt, Kool .pkl, GFACS .pt) into a set (.npz) "
         "or into a folder of .tsp and .vrp files. References and tours are kept. With --weights, convert a checkpoint "
-        "of nco train (.ckpt), or a published one of L2C-Insert or LEHD (.pt, .safetensors), into a folder of weights.",
+        "of nco train (.ckpt), or a published one of L2C-Insert, LEHD, GFACS, AGFN or HBG (.pt, .safetensors), into a "
+        "folder of weights.",
     )
     parser.add_argument("source", metavar="SRC", type=Path, help="data file or folder of data files, or a checkpoint")
     parser.add_argument(
@@ -46,17 +48,24 @@ def convert_weights(source: Path, target: Path) -> int:
     CheckpointError
         If the checkpoint is damaged or of no known network.
     """
+    from nco.models import heat_pretrained
     from nco.models.l2c_insert.pretrained import MODEL as L2C_INSERT
     from nco.models.l2c_insert.pretrained import load_insertion
     from nco.models.lehd.pretrained import MODEL as LEHD
     from nco.models.lehd.pretrained import TELLING_NAMES, load_lehd
     from nco.models.weights import tensor_names
 
-    is_lehd = bool(tensor_names(source) & TELLING_NAMES)
-    trained = load_lehd(source) if is_lehd else load_insertion(source)
+    names = tensor_names(source)
+    trained: Any
+    if names & heat_pretrained.TELLING_NAMES:
+        trained = heat_pretrained.load_heat(source)
+        model = trained.model
+    elif names & TELLING_NAMES:
+        trained, model = load_lehd(source), LEHD
+    else:
+        trained, model = load_insertion(source), L2C_INSERT
     trained.save(target)
     parameters = sum(parameter.numel() for parameter in trained.network.parameters())
-    model = LEHD if is_lehd else L2C_INSERT
     print(f"{target}: {model} for the {trained.network.problem.upper()}, {parameters:,} parameters")
     return 0
 

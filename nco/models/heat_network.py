@@ -44,8 +44,8 @@ class HeatNetwork(nn.Module):
     depth, width : int
         12 x 32 in GFACS and in AGFN for the TSP, 16 x 64 in AGFN for the CVRP.
     kinds : int
-        Kinds of trajectories with a log Z (and log-flow) of their own: in GFACS 2, sampled and locally searched ones; in
-        AGFN 1.
+        Kinds of trajectories with a log Z and a log-flow of their own: in GFACS 2, sampled and locally searched ones,
+        in AGFN 1.
     node_flow : bool
         Whether there is a log-flow, which detailed balance needs.
 

@@ -36,7 +36,7 @@ def sparse_graphs(batch: InstanceBatch, neighbours: Tensor) -> Batch:
     Returns
     -------
     torch_geometric.data.Batch
-        With ``x`` float32 [B * N, F], ``edge_index`` int64 [2, B * E] and ``edge_attr`` float32 [B * E, 1], the lengths.
+        With ``x`` float32 [B * N, F], ``edge_index`` int64 [2, B * E] and ``edge_attr`` float32 [B * E, 1], lengths.
     """
     from torch_geometric.data import Batch, Data
 

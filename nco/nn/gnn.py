@@ -12,7 +12,9 @@ from torch import Tensor, nn
 
 
 class EdgeGatedLayer(nn.Module):
-    """One residual layer; with A1..A4 and E linear maps, N(i) the targets of the edges that leave i and BN batch norms:
+    """One residual layer.
+
+    With linear maps A1 to A4 and E, batch norms BN and N(i) the targets of the edges that leave i:
 
     ``x_i <- x_i + silu(BN(A1 x_i + mean over j in N(i) of sigmoid(w_ij) * A2 x_j))`` and
     ``w_ij <- w_ij + silu(BN(E w_ij + A3 x_i + A4 x_j))``, both from the old x and w.

@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from nco.cli import main
 from nco.errors import CheckpointError
 from nco.instance import InstanceBatch
 from nco.models.heat_network import Flows, HeatNetwork, heat_of
@@ -67,7 +68,7 @@ def test_graphs_are_the_published_ones(shared: Path, problem: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_are_the_published_ones(shared: Path, name: str) -> None:
-    """Heats to 2e-5; log Z and log-flow to 1e-5 of the largest, for they add up terms of that size in single precision."""
+    """Heats to 2e-5; log Z and log-flow to 1e-5 of the largest: sums of terms of that size in single precision."""
     wanted = load_file(shared / "parity" / f"{name}_outputs.safetensors")
     network, batch = published(shared, name).network, instance(shared, problem_of(name))
     flows = network(batch, nearest_graph(batch, K))
@@ -138,6 +139,16 @@ def test_a_released_folder_holds_the_same_network(shared: Path, tmp_path: Path) 
     assert (again.model, again.sparsity, again.network.options) == ("agfn", 10, trained.network.options)
     batch = instance(shared, "tsp")
     assert torch.equal(heat_of(again.network, batch, K).heat, heat_of(trained.network, batch, K).heat)
+
+
+def test_published_weights_are_converted_by_command(
+    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``nco convert --weights`` tells the model by the tensors' names, and writes a folder that loads."""
+    source = shared / "parity" / "hbg_agfn_tsp_weights.safetensors"
+    assert main(["convert", "--weights", str(source), str(tmp_path / "weights")]) == 0
+    assert "agfn for the TSP, 69,379 parameters" in capsys.readouterr().out
+    assert load_heat(tmp_path / "weights").model == "agfn"
 
 
 def test_what_does_not_fit_is_named(shared: Path, tmp_path: Path) -> None:

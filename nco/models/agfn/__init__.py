@@ -1,1 +1,1 @@
-"""AGFN: a GFlowNet's heat, learned against a discriminator (Zhang et al., AAAI 2025); with HBG's losses too."""
+"""AGFN: a heat that a GFlowNet has learned from a discriminator (Zhang et al., AAAI 2025); HBG's losses by option."""

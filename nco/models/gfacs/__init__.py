@@ -1,1 +1,1 @@
-"""GFACS: ants on a heat that a GFlowNet has learned, with local search (Kim et al., AISTATS 2025); with HBG's losses too."""
+"""GFACS: ants on a heat that a GFlowNet has learned (Kim et al., AISTATS 2025), with HBG's losses by option."""
