@@ -26,6 +26,8 @@ Improve = Callable[[NDArray[np.int64], np.random.Generator], NDArray[np.int64]]
 
 PHEROMONES = ("as", "elitist", "max-min", "none")
 _LEAST_PHEROMONE = 1e-10
+# Where all points coincide tours have no length.
+_LEAST_LENGTH = 1e-9
 
 
 @dataclass(frozen=True)
@@ -147,11 +149,11 @@ class Colony:
         return sample_nodes(self._batch, self._move_weights(), self._count, self._decoder, rng, threads=self._threads)
 
     def learn(self, tours: NDArray[np.int64]) -> None:
-        """Let pheromone evaporate, and the ants leave theirs on both directions of the edges of their tours."""
+        """Let pheromone evaporate, and the ants leave theirs on the edges of their tours."""
         rule = self._rule
         if rule.pheromone == "none":
             return
-        lengths = trajectory_lengths(self._batch, tours).numpy()
+        lengths = np.maximum(trajectory_lengths(self._batch, tours).numpy(), _LEAST_LENGTH)
         for row, best in enumerate(lengths.argmin(axis=1)):
             if lengths[row, best] < self._best_length[row]:
                 self._best_length[row] = lengths[row, best]
@@ -165,15 +167,16 @@ class Colony:
     def _deposit_all(self, row: int, tours: NDArray[np.int64], lengths: NDArray[np.float64]) -> None:
         """Deposit 1 / length of each tour, shifted so that the total pheromone of a dense matrix stays the same.
 
-        The shift is that of GFACS: on average an ant leaves on each of its edges, in both directions, what evaporates
-        of a matrix of ones over the edges of all ants.
+        The shift is that of GFACS: on average an ant leaves on each of its edges, in a TSP in both directions, what
+        evaporates of a matrix of ones over the edges of all ants.
         """
         size = self._batch.num_nodes
         amounts = 1.0 / lengths
         if self._rule.pheromone == "elitist":
             amounts = np.append(amounts, np.full(len(tours), 1.0 / self._best_length[row]))
         evaporated = (1.0 - self._rule.decay) * size * size
-        amounts += evaporated / (2.0 * len(amounts) * tours.shape[1]) - amounts.mean()
+        directions = 2 if self._batch.problem == "tsp" else 1
+        amounts += evaporated / (directions * len(amounts) * tours.shape[1]) - amounts.mean()
         self._add(row, tours, amounts[: len(tours)])
         if self._rule.pheromone == "elitist":
             self._add(row, self._best[row][None], amounts[len(tours) :].sum(keepdims=True))
@@ -209,25 +212,24 @@ class Colony:
 
 @njit(cache=True, nogil=True)
 def add_pheromone(neighbours, pheromone, tours, amounts, is_cvrp):  # type: ignore[no-untyped-def]
-    """Add amounts, float64 [h], to both directions of the edges of tours, int64 [h, L], where the graph has them.
+    """Add amounts, float64 [h], to the edges of tours, int64 [h, L], where the graph has them.
 
-    ``pheromone`` is float64 [N, k], and for a CVRP [N, k + 2], the last two columns for the edges from the depot and to
-    it.
+    A TSP's edges get them in both directions. A CVRP's get them as they were travelled: otherwise what follows the
+    depot would seem a good place to return from, and routes would become ever shorter. ``pheromone`` is float64 [N, k],
+    and for a CVRP [N, k + 2], the last two columns for the edges from the depot and to it.
     """
     width = neighbours.shape[1]
     for ant in range(len(tours)):
         for step in range(tours.shape[1]):
             tail, head = tours[ant, step - 1], tours[ant, step]
-            if tail == head:
-                continue
             if is_cvrp and (tail == 0 or head == 0):
-                pheromone[tail + head, width] += amounts[ant]
-                pheromone[tail + head, width + 1] += amounts[ant]
+                if tail != head:
+                    pheromone[tail + head, width + (head == 0)] += amounts[ant]
                 continue
             for k in range(width):
                 if neighbours[tail, k] == head:
                     pheromone[tail, k] += amounts[ant]
-                if neighbours[head, k] == tail:
+                if not is_cvrp and neighbours[head, k] == tail:
                     pheromone[head, k] += amounts[ant]
 
 

@@ -56,7 +56,8 @@ class HeatSolver:
     epsilon : float
         Probability of drawing a step by the decoder "epsilon".
     pheromone : str
-        "as", "elitist", "max-min" or "none"; see :class:`nco.search.aco.ColonyRule`.
+        "as", "elitist", "max-min" or "none", see :class:`nco.search.aco.ColonyRule`; "auto" is "as" for a TSP and
+        "none" for a CVRP, where "as" makes routes shorter and shorter.
     decay, alpha, beta : float
         Share of the pheromone that stays from round to round, and the exponents of pheromone and heat.
     local_search : bool
@@ -97,7 +98,7 @@ class HeatSolver:
         iterations: int = 1,
         decoder: str = "auto",
         epsilon: float = 0.9,
-        pheromone: str = "as",
+        pheromone: str = "auto",
         decay: float = 0.9,
         alpha: float = 1.0,
         beta: float = 1.0,
@@ -117,7 +118,7 @@ class HeatSolver:
         check_whole(self.name, 0, perturbations=perturbations)
         for option, value, known in (
             ("decoder", decoder, ("auto", *DECODERS)),
-            ("pheromone", pheromone, PHEROMONES),
+            ("pheromone", pheromone, ("auto", *PHEROMONES)),
             ("heat", heat, HEATS),
             ("starts", starts, STARTS),
         ):
@@ -131,7 +132,10 @@ class HeatSolver:
         self.iterations = iterations
         self.decoder = decoder
         self.epsilon = epsilon
-        self.rule = ColonyRule(pheromone, decay, alpha, beta)
+        self.rules = {
+            problem: ColonyRule(usual if pheromone == "auto" else pheromone, decay, alpha, beta)
+            for problem, usual in (("tsp", "as"), ("cvrp", "none"))
+        }
         self.local_search = local_search
         self.perturbations = perturbations
         self.neighbours = neighbours
@@ -297,7 +301,7 @@ class HeatSolver:
         assert heat is not None
         batch = InstanceBatch.from_instances(instances)
         decoder = self._decoder(batch.problem)
-        return Colony(batch, heat, self.ants, decoder, self.rule, self._num_threads)
+        return Colony(batch, heat, self.ants, decoder, self.rules[batch.problem], self._num_threads)
 
     def _improve(self, instances: list[Instance], heat: SparseHeat | None, perturbations: int) -> Improve:
         """Set up the local search of the instances."""
