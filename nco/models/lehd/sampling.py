@@ -73,12 +73,11 @@ class SegmentSampler:
         states = self._of_tours if batch.demand is None else self._of_routes
         return states(batch[rows], generator)
 
-    def _lengths(
-        self, rows: int, count: int, device: torch.device, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
+    def _lengths(self, sequence: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Return which rows are of the kind ``whole`` [R], and the length of each row's segment [R]."""
-        draw = torch.rand(rows, generator=generator, device=device)
-        limit = torch.full((rows,), count - SMALLEST_SEGMENT + 1, device=device)
+        rows, count = sequence.shape
+        draw = torch.rand(rows, generator=generator, device=sequence.device)
+        limit = torch.full((rows,), count - SMALLEST_SEGMENT + 1, device=sequence.device)
         return draw < self.whole_share, SMALLEST_SEGMENT + _below(limit, generator)
 
     def _of_tours(self, batch: LabelledBatch, generator: torch.Generator) -> TrainingStates:
