@@ -84,7 +84,7 @@ def transitions(
         scaled so that they add up to them.
     """
     is_real = real_moves(nodes, batch.problem)
-    lengths = _lengths(batch, nodes)
+    lengths = edge_lengths(batch, nodes)
     if batch.problem == "tsp":
         # The first node is drawn with 1 / N; closing is no choice, and leads back to any of 2 N paths.
         size = batch.num_nodes
@@ -105,7 +105,7 @@ def transitions(
     return Transitions(log_forward, log_backward, whole, energy, is_real)
 
 
-def _lengths(batch: InstanceBatch, nodes: Tensor) -> Tensor:
+def edge_lengths(batch: InstanceBatch, nodes: Tensor) -> Tensor:
     """Return the lengths of the edges behind each node of closed giant tours, float64 [B, h, L]."""
     rows = torch.arange(len(batch), device=nodes.device)[:, None, None]
     places = batch.coords.double()[rows, nodes]

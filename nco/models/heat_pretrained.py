@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,12 +112,8 @@ def _from_folder(folder: Path) -> TrainedHeat:
 
 
 def _from_training(checkpoint: dict[str, Any], path: Path) -> TrainedHeat:
-    known = inspect.signature(HeatNetwork).parameters
     try:
-        hyper_parameters = checkpoint["hyper_parameters"]
-        options = {name: value for name, value in hyper_parameters.items() if name in known}
-        network = HeatNetwork(**options, kinds=hyper_parameters["kinds"])
-        sparsity = int(hyper_parameters["sparsity"])
+        sparsity = int(checkpoint["hyper_parameters"]["sparsity"])
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{path}: is no checkpoint of a heat network's training ({type(error).__name__}: {error})"
@@ -131,8 +126,25 @@ def _from_training(checkpoint: dict[str, Any], path: Path) -> TrainedHeat:
         for name, tensor in checkpoint["state_dict"].items()
         if name.startswith(prefix)
     }
-    load_tensors(network, tensors, path)
+    network = _network_of(tensors, path)
     return TrainedHeat(model_of(network), network, sparsity, path.stem)
+
+
+def _network_of(tensors: dict[str, Tensor], source: Path) -> HeatNetwork:
+    """Build the network of tensors with our names, whose shapes tell all options.
+
+    A TSP's node has two features; only GFACS has two kinds of trajectories, and only HBG a log-flow.
+    """
+    try:
+        width, features = tensors["graph.embed_node.weight"].shape
+        kinds = len(tensors["log_z.2.weight"])
+    except (KeyError, ValueError, TypeError) as error:
+        raise CheckpointError(f"{source}: is no checkpoint of GFACS, AGFN or HBG ({error})") from error
+    depth = len({name.split(".")[2] for name in tensors if name.startswith("graph.layers.")})
+    problem = "tsp" if features == 2 else "cvrp"
+    network = HeatNetwork(problem, depth, width, kinds, node_flow="log_flow.2.weight" in tensors)
+    load_tensors(network, tensors, source)
+    return network
 
 
 def model_of(network: HeatNetwork) -> str:
@@ -156,27 +168,16 @@ _HEADS = {"par_net_heu": "heat", "Z_net": "log_z", "Z_net1": "log_flow"}
 def from_authors(tensors: dict[str, Tensor], source: Path) -> TrainedHeat:
     """Turn a state dict with the parameter names of the published codes into a network.
 
-    The shapes tell the rest: a TSP's node has two features; only GFACS has two kinds of trajectories, and only HBG a
-    log-flow.
-
     Raises
     ------
     CheckpointError
         If a tensor is missing, has the wrong shape or has no place in the network.
     """
     renamed = {_our_name(name): tensor for name, tensor in tensors.items() if not name.endswith("._dummy")}
-    try:
-        width, features = renamed["graph.embed_node.weight"].shape
-        kinds = len(renamed["log_z.2.weight"])
-    except (KeyError, ValueError, TypeError) as error:
-        raise CheckpointError(f"{source}: is no checkpoint of GFACS, AGFN or HBG ({error})") from error
-    depth = len({name.split(".")[2] for name in renamed if name.startswith("graph.layers.")})
-    problem = "tsp" if features == 2 else "cvrp"
-    network = HeatNetwork(problem, depth, width, kinds, node_flow="log_flow.2.weight" in renamed)
-    load_tensors(network, renamed, source)
+    network = _network_of(renamed, source)
     network.eval().requires_grad_(False)
     model = model_of(network)
-    return TrainedHeat(model, network, AUTHORS_SPARSITY[model, problem], source.stem)
+    return TrainedHeat(model, network, AUTHORS_SPARSITY[model, network.problem], source.stem)
 
 
 def _our_name(name: str) -> str:

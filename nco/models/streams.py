@@ -109,6 +109,15 @@ class StateStream(IterableDataset):
             pool_number, offset = pool_number + 1, 0
 
 
+def consumed_batches(trainer: pl.Trainer | None) -> int:
+    """Return how many batches a run, before and after a resume, has trained on."""
+    if trainer is None:
+        return 0
+    # Of Lightning's counters only this one is right in a checkpoint wherever that is saved: in the middle of an epoch,
+    # at its end or after a validation. The checkpoint itself has it under the same names.
+    return trainer.fit_loop.epoch_loop.batch_progress.state_dict()["total"]["processed"]
+
+
 class ListedBatches(Dataset):
     """Ready batches, for validation."""
 
@@ -166,14 +175,6 @@ class LabelledData(pl.LightningDataModule):
         """Return the sampler of the states to train on."""
         raise NotImplementedError
 
-    def consumed_batches(self) -> int:
-        """Return how many batches this run, before and after a resume, has trained on."""
-        if self.trainer is None:
-            return 0
-        # Of Lightning's counters only this one is right in a checkpoint wherever that is saved: in the middle of an
-        # epoch, at its end or after a validation. The checkpoint itself has it under the same names.
-        return self.trainer.fit_loop.epoch_loop.batch_progress.state_dict()["total"]["processed"]
-
     def train_dataloader(self) -> DataLoader:
         """Return the endless stream, from the batch where a resumed run stopped."""
         assert self.training is not None
@@ -188,7 +189,7 @@ class LabelledData(pl.LightningDataModule):
             options["augmentation"],
             (options["seed"], trainer.global_rank if trainer else 0),
             trainer.strategy.root_device if trainer else "cpu",
-            self.consumed_batches,
+            lambda: consumed_batches(trainer),
         )
         return DataLoader(stream, batch_size=None)
 

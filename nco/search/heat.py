@@ -36,6 +36,11 @@ class SparseHeat:
     from_depot: Tensor | None = None
     to_depot: Tensor | None = None
 
+    def detach(self) -> SparseHeat:
+        """Return the heats without gradients."""
+        depot = (None if part is None else part.detach() for part in (self.from_depot, self.to_depot))
+        return SparseHeat(self.neighbours, self.heat.detach(), *depot)
+
 
 def concatenated(heats: Sequence[SparseHeat]) -> SparseHeat:
     """Return the heats of the instances of several batches as one."""
