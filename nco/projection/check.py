@@ -162,14 +162,9 @@ class _Checker:
 
     def _function(self, function: ast.FunctionDef) -> None:
         arguments = function.args
-        if (
-            function.decorator_list
-            or arguments.vararg
-            or arguments.kwarg
-            or arguments.kwonlyargs
-            or arguments.posonlyargs
-        ):
-            raise _refuse(function, "decorators and star, keyword-only or positional-only arguments are not allowed")
+        stars = (arguments.vararg, arguments.kwarg, arguments.kwonlyargs, arguments.posonlyargs)
+        if any((*stars, function.decorator_list, getattr(function, "type_params", ()))):
+            raise _refuse(function, "only plain arguments are allowed, and no decorators")
         if function.name in self.constants | set(self.steps):
             raise _refuse(function, f"{function.name!r} is defined twice")
         self._new_name(function, function.name)
