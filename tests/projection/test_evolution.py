@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -147,6 +150,27 @@ def test_every_cut_journal_resumes_to_the_same_bytes(tmp_path: Path) -> None:
         outcome = open_search(folder, options=options).run()
         assert (folder / "journal.jsonl").read_bytes() == content
         assert outcome == whole
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked copy of this process")
+def test_twenty_kills_change_nothing(tmp_path: Path) -> None:
+    """A search that is killed twenty times at random moments ends with the journal and winner of an unbroken one."""
+    options = SearchOptions(budget=12, population=3, stages=(2, 4), validation=3, test=2, finalists=2)
+    begin = time.monotonic()
+    whole = open_search(tmp_path / "whole", options=options).run()
+    longest = (time.monotonic() - begin) / 10
+    for wait in np.random.default_rng(6).uniform(0, longest, 20):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                open_search(tmp_path / "killed", options=options).run()
+            finally:
+                os._exit(0)
+        time.sleep(wait)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    assert open_search(tmp_path / "killed", options=options).run() == whole
+    assert (tmp_path / "killed" / "journal.jsonl").read_bytes() == (tmp_path / "whole" / "journal.jsonl").read_bytes()
 
 
 def test_another_search_is_not_mixed_in(tmp_path: Path) -> None:
