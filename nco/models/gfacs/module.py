@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from nco.errors import UsageError
 from nco.models.balance import edge_lengths
 from nco.models.fresh import FreshBatch
 from nco.models.heat_training import HeatModule, Range
@@ -20,6 +21,8 @@ class GfacsModule(HeatModule):
     ----------
     ants : int
         Trajectories of each instance.
+    searched_ants : int, optional
+        So many of them have a local optimum, and a reshaped cost; by default all.
     cost_weight : (float, float)
         Weight w of the local optimum's cost: from the first to the second, linearly over the epochs.
     **options
@@ -29,8 +32,17 @@ class GfacsModule(HeatModule):
     KINDS: ClassVar[int] = 2
     DECODERS: ClassVar[dict[str, Decoder]] = {"tsp": epsilon(0.9), "cvrp": DEPOT_GUIDED}
 
-    def __init__(self, problem: str, ants: int = 20, cost_weight: Range = (0.5, 0.99), **options: Any):
+    def __init__(
+        self,
+        problem: str,
+        ants: int = 20,
+        searched_ants: int | None = None,
+        cost_weight: Range = (0.5, 0.99),
+        **options: Any,
+    ):
         super().__init__(problem=problem, ants=ants, **options)
+        if searched_ants is not None and not 2 <= searched_ants <= ants:
+            raise UsageError(f"searched_ants must lie between 2 and the {ants} ants, not at {searched_ants}")
 
     def training_step(self, batch: FreshBatch, batch_idx: int) -> None:
         """Make a step."""
@@ -38,9 +50,11 @@ class GfacsModule(HeatModule):
         flows = self.look(self.network, instances)
         heat = flows.heat.detach()
         sampled = self.draw(instances, heat, rng)
-        nodes = self.improve(instances, heat, sampled.nodes, rng)
+        searched = self.hparams["searched_ants"] or self.hparams["ants"]
+        nodes = self.improve(instances, heat, sampled.nodes[:, :searched], rng)
         cost, weight = edge_lengths(instances, nodes).sum(dim=-1), self.scheduled("cost_weight", batch)
-        reshaped = weight * cost + (1.0 - weight) * sampled.costs
+        reshaped = sampled.costs.clone()
+        reshaped[:, :searched] = weight * cost + (1.0 - weight) * reshaped[:, :searched]
         loss = self.loss_of(batch, flows, sampled.nodes, reshaped=reshaped) + self.loss_of(batch, flows, nodes, kind=1)
         rate = self.descend(self.optimizers(), self.network, loss, batch, self.hparams["learning_rate"])
         self.log_dict(
