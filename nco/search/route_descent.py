@@ -1,8 +1,8 @@
 """Descent of CVRP solutions to local optima, and its perturbation, as numba kernels.
 
 Customers are examined from a first-in-first-out queue, and again after one of their edges has changed. When the queue
-is empty, SWAP* tries the pairs of near routes of which one has changed, whose customers are all examined once more:
-what a move may do depends on loads too. It ends when no route changes any more.
+is empty, SWAP* tries the pairs of near routes of which one has changed. Then all customers of the routes that have
+changed are examined once more, since what a move may do depends on loads too, until no route changes any more.
 """
 
 from __future__ import annotations
@@ -85,20 +85,15 @@ def _new_plan(tour, demand, capacity):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def descend_routes(space, plan, lists, reach, tolerance, queue, queued, waiting):  # type: ignore[no-untyped-def]
-    """Improve until nothing more gains."""
-    size = len(plan.demand)
-    enqueue(np.arange(1, size).astype(np.int32), queue, queued, waiting)
-    plan.changed[:] = True
-    while True:
-        _settle(space, plan, lists, reach, tolerance, queue, queued, waiting, 1 << 62)
-        if not plan.changed.any():
-            return
+    """Improve until nothing more gains around the routes that have changed."""
+    while plan.changed.any():
         due = plan.changed.copy()
         plan.changed[:] = False
-        _swap_near_routes(space, plan, lists, tolerance, due)
-        for node in range(1, size):
-            if due[plan.route[node]] or plan.changed[plan.route[node]]:
+        for node in range(1, len(plan.demand)):
+            if due[plan.route[node]]:
                 push(queue, queued, waiting, node)
+        _settle(space, plan, lists, reach, tolerance, queue, queued, waiting, 1 << 62)
+        _swap_near_routes(space, plan, lists, tolerance, due | plan.changed)
 
 
 @njit(cache=True, nogil=True)
