@@ -17,8 +17,8 @@ from nco.models.l2c_insert.sampling import StateSampler, TrainingStates
 from nco.models.labelled import LabelledBatch, label_sequence
 from nco.search.window import Positions, Vehicle, Window, WindowRule, take_window
 
-# Weights as drawn, as the fixtures recommend; and with every matrix multiplied by a factor. That makes networks so steep
-# that single precision is off by up to 3e-3, differently on every processor, the reference by up to 6e-4. A wrong token
+# Weights as drawn, as the fixtures recommend; and with every matrix multiplied by a factor. Such steep networks are off
+# by up to 3e-3 in single precision, differently on every processor, and the reference by up to 6e-4. A wrong token
 # changes scores by more than 2e-1.
 TOLERANCE = {"base": 1e-6, "sharp": 1e-2}
 KNN = 10
